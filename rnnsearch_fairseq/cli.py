@@ -40,15 +40,14 @@ def main() -> int | None:
     name = " ".join(words[:size])
     if name not in COMMANDS:
         _make_parser().parse_args(words or ["--help"])
-    module, function = COMMANDS[name][0].split(":")
     print_without_traceback()
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) == signal.SIG_DFL:  # nohup ignores SIGHUP
             signal.signal(number, _end)
     # PyTorch's idle threads spin by default; next to another busy program, everything then takes several times as long.
     os.environ.setdefault("GOMP_SPINCOUNT", "1000")
-    # argparse prints this as the program's name.
-    sys.argv[: size + 1] = [f"rnnsearch {name}"]
+    sys.argv[: size + 1] = [f"rnnsearch {name}"]  # argparse prints this as the program's name
+    module, function = COMMANDS[name][0].split(":")
     try:
         status = getattr(importlib.import_module(f"rnnsearch_fairseq.{module}"), function)()
         sys.stdout.flush()
@@ -73,17 +72,15 @@ def _end(number: int, frame: Any) -> None:
 
 def _make_parser() -> Parser:
     """Build a parser that prints help, the version, or an error about an unknown command."""
-    width = max(map(len, COMMANDS))
-    groups = [
-        f"{title}:\n" + "\n".join(f"  {name:{width}}  {description}" for name, (_, description) in group.items())
-        for title, group in GROUPS.items()
-    ]
+    lines = []
+    for title, group in GROUPS.items():
+        lines += ["", f"{title}:", *(f"  {name:14}  {description}" for name, (_, description) in group.items())]
     parser = Parser(
         prog="rnnsearch",
-        description="\n\n".join([__doc__ or "", *groups]),
+        usage="rnnsearch COMMAND ...",
+        description="\n".join([__doc__ or "", *lines]),
         epilog="For help on a command: rnnsearch COMMAND --help",
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        usage="rnnsearch COMMAND ...",
     )
     parser.add_argument("--version", action="version", version=f"rnnsearch-fairseq {__version__}")
     parser.add_argument("command", metavar="COMMAND", choices=COMMANDS, help="a command of the list above")

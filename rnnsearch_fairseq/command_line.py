@@ -1,14 +1,15 @@
-"""Parsers of command lines, and the messages after a mistake."""
+"""Parsers of command lines, options that are fields of a dataclass, and messages without a traceback."""
 
 import argparse
 import difflib
+import re
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import field, fields
 from types import TracebackType
 from typing import Any, NoReturn
 
-from rnnsearch_fairseq.errors import MAX_MESSAGE, MAX_QUOTATION, InputError, find_cause, quote
+from rnnsearch_fairseq.errors import MAX_MESSAGE, InputError, find_cause, quote
 
 MAX_VALUE = 1_000_000  # of an option that is a number, where its description has no other bound
 
@@ -25,8 +26,7 @@ class Parser(argparse.ArgumentParser):
         odd = [word for word in words if repr(word) in message or word.startswith("--")]
         similar = [near for word in odd for near in difflib.get_close_matches(word, known, n=1, cutoff=0.7)]
         hint = f"did you mean {' and '.join(similar)}? " if similar else ""
-        mistake = quote(message, MAX_QUOTATION if similar else MAX_MESSAGE)
-        self.exit(2, f"{self.prog}: error: {mistake}\n{hint}{self.prog} --help says more\n")
+        self.exit(2, f"{self.prog}: error: {quote(message, MAX_MESSAGE)}\n{hint}{self.prog} --help says more\n")
 
 
 def make_parser(doc: str | None) -> Parser:
@@ -36,9 +36,25 @@ def make_parser(doc: str | None) -> Parser:
     return Parser(description=description, epilog=f"example:\n{example}", formatter_class=plain)
 
 
+def count(text: str, least: int = 1) -> int:
+    """The ``type`` of an option whose value is a whole number of at least ``least``, and of at most nine digits."""
+    if not re.fullmatch("[0-9]{1,9}", text) or int(text) < least:
+        raise argparse.ArgumentTypeError(f"{quote(repr(text))}: give a whole number of at least {least}")
+    return int(text)
+
+
 def option(name: str) -> str:
     """The option of the command line for the field ``name`` of a configuration."""
     return "--" + name.replace("_", "-")
+
+
+def command_options(values: Mapping[str, Any]) -> list[str]:
+    """The words of a command line for the fields of a configuration: true is the option alone, and false is none."""
+    words: list[str] = []
+    for name, value in values.items():
+        if value is not False:
+            words += [option(name)] if value is True else [option(name), str(value)]
+    return words
 
 
 def described(default: Any, text: str, **limits: Any) -> Any:
@@ -65,33 +81,16 @@ def check_fields(config: Any, name: Callable[[str], str] = option) -> None:
             raise InputError(f"{name(known.name)} is {quote(repr(value))}; give {expected}")
 
 
-def command_options(values: Mapping[str, Any]) -> list[str]:
-    """The words of a command line for the fields of a configuration: true is the option alone, and false is none."""
-    words: list[str] = []
-    for name, value in values.items():
-        if value is not False:
-            words += [option(name)] if value is True else [option(name), str(value)]
-    return words
-
-
-def count(text: str) -> int:
-    """The ``type`` of an option whose value is a whole number of at least 1."""
-    if int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text} is too low; give at least 1")
-    return int(text)
-
-
 def print_without_traceback(of_interrupts: bool = True) -> None:
     """Print an uncaught `InputError`, or an error that it caused, and Ctrl-C as one line without a traceback."""
     before = sys.excepthook
 
     def print_or_delegate(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-        first = find_cause(error, InputError)
         if of_interrupts and issubclass(kind, KeyboardInterrupt):
             print("\nstopped by Ctrl-C", file=sys.stderr)
-        elif first is None:
-            before(kind, error, trace)
-        else:
+        elif (first := find_cause(error, InputError)) is not None:
             print(f"error: {first}", file=sys.stderr)
+        else:
+            before(kind, error, trace)
 
     sys.excepthook = print_or_delegate

@@ -9,8 +9,7 @@ MAX_QUOTATION = 200  # characters
 class InputError(ValueError):
     """Bad input; the message is one sentence that names the file, line or option and the cure.
 
-    It may quote untrusted text, so it is cut and escaped. Commands print it without a traceback
-    (`command_line.print_without_traceback`).
+    It may quote untrusted text, so it is cut and escaped. Commands print it without a traceback.
     """
 
     def __init__(self, message: str) -> None:
@@ -20,8 +19,7 @@ class InputError(ValueError):
 def quote(value: object, max_length: int = MAX_QUOTATION) -> str:
     """Quote text in a message: on one line, with unprintable characters escaped, and cut in the middle."""
     text, half = " ".join(str(value).split()), max_length // 2 - 2
-    text = text if len(text) <= max_length else f"{text[:half]}...{text[-half:]}"
-    return escaped(text)
+    return escaped(text if len(text) <= max_length else f"{text[:half]}...{text[-half:]}")
 
 
 def find_cause(error: BaseException | None, kind: type[BaseException]) -> Any:

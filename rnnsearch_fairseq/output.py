@@ -9,7 +9,6 @@ import secrets
 import shutil
 import stat
 import sys
-import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO
@@ -87,19 +86,20 @@ def open_output(path: Path) -> Iterator[BinaryIO]:
 def write_folder(out: Path) -> Iterator[Path]:
     """Give a new folder, whose files go to the folder ``out`` at the end; after an error, ``out`` is as it was.
 
-    The new folder is locked. The next command removes folders that are not locked, which killed commands left.
+    The new folder, ``out/.new``, is locked by its process. A killed command leaves it, and the next one empties it.
     """
     outputs_begun.add(out)
+    new = out / ".new"
     try:
-        out.mkdir(parents=True, exist_ok=True)
-        for leftover in out.glob(".new-*"):
-            with _lock(leftover) as is_locked:
-                if is_locked:
-                    shutil.rmtree(leftover)
-        temporary = tempfile.TemporaryDirectory(prefix=".new-", dir=out)
+        new.mkdir(parents=True, exist_ok=True)
+        lock = os.open(out, os.O_RDONLY)
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        shutil.rmtree(new)
+        new.mkdir()
     except OSError as error:
-        raise InputError(f"{out}: cannot be written ({error.strerror}); give another folder") from error
-    with temporary as name, _lock(new := Path(name)):
+        cure = "give another folder, or wait until no command writes to it"
+        raise InputError(f"{out}: cannot be written ({error.strerror}); {cure}") from error
+    try:
         yield new
         places = {path: out / path.relative_to(new) for path in sorted(new.rglob("*")) if path.is_file()}
         for place in places.values():
@@ -108,16 +108,6 @@ def write_folder(out: Path) -> Iterator[Path]:
                 raise InputError(f"{place}: a folder, where a file is to be written; remove it")
         for path, place in places.items():
             os.replace(path, place)
-
-
-@contextlib.contextmanager
-def _lock(folder: Path) -> Iterator[bool]:
-    """Lock a folder until this process has finished or was killed; False if that is not possible."""
-    descriptor, locked = os.open(folder, os.O_RDONLY), False
-    try:
-        with contextlib.suppress(OSError):  # another process has locked it, or the file system has no locks
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            locked = True
-        yield locked
     finally:
-        os.close(descriptor)
+        shutil.rmtree(new)
+        os.close(lock)

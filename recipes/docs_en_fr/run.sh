@@ -20,7 +20,7 @@ set_up
 
 say "reading PO files: whole files are held out; Moses tokens, 8,000 BPE merges"
 prepare() { # FOLDER
-    prepare_text "$DATA/python-fr" "$DATA/django-fr" "$1" -s en -t fr --split 600,8000 --bpe 8000 --shuffle 1
+    prepare_text "$DATA/python-fr" "$DATA/django-fr" "$1" -s en -t fr --split 600 8000 --bpe 8000 --shuffle 1
     for side in en fr; do mv "$1/test.$side" "$1/held_out.$side"; done
     tool docs_en_fr.lengths "$1/held_out" "$1/test" -s en -t fr --most 200 --longest 70
 }

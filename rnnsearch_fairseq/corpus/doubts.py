@@ -3,7 +3,7 @@
 The lengths of sentences and of their translations are correlated, and both have the same numbers. After a line that is
 missing on one side, the lengths are more correlated if that side is shifted. In 1,700 windows of 50 pairs of 48 good
 corpora (English with French or Japanese: labels, captions, news, manuals), a shift raised the correlation by at most
-0.21. After one side of these corpora was shifted by a line, shifting it back raised it by over 0.4 in 94 % of them.
+0.21. Of 300 samples of 120 pairs, 294 were noticed after a line was added to one side's first half, and none before.
 """
 
 import re
@@ -13,6 +13,7 @@ import numpy as np
 
 from rnnsearch_fairseq.corpus.rows import Row
 from rnnsearch_fairseq.errors import quote
+from rnnsearch_fairseq.text.language import find_other_languages
 
 WINDOW, MAX_WINDOWS, MAX_ROWS = 50, 40, 500
 SHIFTS = (0, -1, 1, -2, 2, -3, 3)  # lines
@@ -22,32 +23,35 @@ MIN_NUMBERED = 8  # pairs of a window that have numbers on both sides; half of t
 NUMBER = re.compile(r"\d+")
 
 
+def find_doubts(rows: Sequence[Row], languages: Sequence[str]) -> Iterator[str]:
+    """Yield warnings: the sides of parallel text do not belong together, or a side is in another language."""
+    if doubt := find_misalignment(rows):
+        yield doubt
+    drawn = [rows[row] for row in np.linspace(0, len(rows) - 1, min(len(rows), MAX_ROWS)).astype(int)]
+    for lines, language in zip(zip(*drawn), languages):
+        if doubt := find_other_languages(lines, language):
+            yield f"{doubt}; compare -s and -t with the files"
+
+
 def find_misalignment(rows: Sequence[Row]) -> str:
     """Say where the sides of parallel text do not belong together; empty if no such place is found."""
-    windows = [*_draw_windows(rows)]
-    correlations = np.array([_correlate_lengths(window) for window in windows]).reshape(-1, len(SHIFTS))
-    rises = correlations.max(axis=1, initial=-1) - correlations[:, 0]
+    if len(rows) < WINDOW:
+        return ""
+    number = min(2 * len(rows) // WINDOW - 1, MAX_WINDOWS)  # of windows; neighbours overlap by half
+    starts = np.linspace(0, len(rows) - WINDOW, number).astype(int)
+    windows = [[rows[row] for row in range(start, start + WINDOW)] for start in starts]
+    correlations = np.array([*map(_correlate_lengths, windows)])
+    rises = correlations.max(axis=1) - correlations[:, 0]
     doubtful = [window for window, rise in zip(windows, rises) if rise > MAX_RISE or _has_other_numbers(window)]
-    if len(doubtful) < 2 and correlations[:, 0].sum() < MIN_CORRELATION * len(windows):
+    if not doubtful and correlations[:, 0].mean() < MIN_CORRELATION:
         doubtful = windows
-    if len(doubtful) < min(2, len(windows)) or not windows:
+    if not doubtful:
         return ""
     source, target = map(quote, doubtful[0][0])
     return (
         f"the two sides do not belong together in {len(doubtful)} of {len(windows)} places (their lengths or numbers "
         f"differ, as after a line that is missing on one side), first near {source} and {target}; compare the files"
     )
-
-
-def draw_rows(rows: Sequence[Row]) -> Iterator[Row]:
-    """At most `MAX_ROWS` rows, at equal distances."""
-    return map(rows.__getitem__, np.linspace(0, len(rows) - 1, min(len(rows), MAX_ROWS)).astype(int))
-
-
-def _draw_windows(rows: Sequence[Row]) -> Iterator[list[Row]]:
-    number = len(rows) // WINDOW
-    for window in np.linspace(0, max(0, number - 1), min(number, MAX_WINDOWS)).astype(int):
-        yield [rows[row] for row in range(window * WINDOW, (window + 1) * WINDOW)]
 
 
 def _correlate_lengths(window: Sequence[Row]) -> list[float]:

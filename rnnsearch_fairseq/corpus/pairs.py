@@ -37,6 +37,10 @@ def find_files(data: Sequence[Path]) -> list[Path]:
     return files
 
 
+def _holds_pairs(path: Path) -> bool:
+    return file_suffix(path) in (".tsv", ".tmx") or is_document(path)
+
+
 def read_files(files: Sequence[Path], languages: Pair, left_out: Counter[str]) -> list[Iterator[Pair]]:
     """The pairs of each file, or of two text files together; a missing side is empty. ``left_out`` counts by reason."""
     holding = [path for path in files if _holds_pairs(path)]
@@ -49,10 +53,6 @@ def read_files(files: Sequence[Path], languages: Pair, left_out: Counter[str]) -
         raise InputError(f"{names}: give two files of text, or .po, .xlf, .tmx and .tsv files, and then OUT")
     readers = {".tsv": read_tsv, ".tmx": lambda path: read_tmx(path, languages)}
     return [readers.get(file_suffix(path), lambda path: read_units(path, left_out))(path) for path in files]
-
-
-def _holds_pairs(path: Path) -> bool:
-    return file_suffix(path) in (".tsv", ".tmx") or is_document(path)
 
 
 def read_units(path: Path, left_out: Counter[str]) -> Iterator[Pair]:
@@ -73,11 +73,11 @@ def read_units(path: Path, left_out: Counter[str]) -> Iterator[Pair]:
 def read_tsv(path: Path) -> Iterator[Pair]:
     """Yield the pairs of a file of lines "source TAB target"; quotation marks have no meaning."""
     for number, line in enumerate(read_lines(path, stray_returns=True), 1):
-        fields = line.split("\t") if line.strip() else ["", ""]
-        if len(fields) != 2:
+        columns = line.split("\t") if line.strip() else ["", ""]
+        if len(columns) != 2:
             cure = "give two, source and target, with a tab between (cut -f 1,2 chooses two)"
-            raise InputError(f"{path}, line {number}: columns: {len(fields)}; {cure}")
-        yield fields[0], fields[1]
+            raise InputError(f"{path}, line {number}: columns: {len(columns)}; {cure}")
+        yield columns[0], columns[1]
 
 
 def read_tmx(path: Path, languages: Pair) -> Iterator[Pair]:
@@ -86,9 +86,9 @@ def read_tmx(path: Path, languages: Pair) -> Iterator[Pair]:
 
     first: list[str] = []  # the languages of the first unit
     complete = False
+    plain = {"remove_comments": True, "remove_pis": True, "resolve_entities": False, "no_network": True}
     try:
         with open_bytes(path) as file:
-            plain = {"remove_comments": True, "remove_pis": True, "resolve_entities": False, "no_network": True}
             last = 0  # file position after the last unit (approximate: the parser reads ahead)
             for _, element in etree.iterparse(file, **plain):
                 if file.tell() - last > MAX_UNIT_BYTES:
@@ -98,7 +98,7 @@ def read_tmx(path: Path, languages: Pair) -> Iterator[Pair]:
                 last = file.tell()
                 texts = _read_texts(element)
                 first = first or sorted(texts)
-                source, target = (_find_language(texts, _normalize(language)) for language in languages)
+                source, target = (_find_language(texts, language) for language in languages)
                 complete |= bool(source and target)
                 yield source, target
                 element.clear()  # free it, and all before it
@@ -130,5 +130,5 @@ def _normalize(language: str) -> str:
 
 def _find_language(texts: Mapping[str, str], language: str) -> str:
     """The text in a language or, if there is none, in one of its regions."""
-    regional = (text for code, text in texts.items() if code.startswith(f"{language}-"))
-    return texts.get(language) or next(regional, "")
+    code = _normalize(language)
+    return texts.get(code) or next((text for other, text in texts.items() if other.startswith(f"{code}-")), "")

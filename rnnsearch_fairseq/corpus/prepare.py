@@ -1,4 +1,4 @@
-"""Prepare raw parallel text for training: clean it, split it into parts and words, and say what to expect.
+"""Prepare raw parallel text for training: clean it, split it into parts and words, and write train.sh, which trains.
 
 Files are split at random into OUT/raw/{train,valid,test}.LANGUAGE; a folder with train.en, train.fr and so on stays
 split. Words become sentencepieces or, from a million pairs on, Moses tokens. OUT changes only at the end. In place of
@@ -9,11 +9,10 @@ two files, of which line N is the same sentence, give any of PO, XLIFF, TMX and 
 
 import io
 import os
-import re
 import shlex
 import shutil
 import sys
-from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from argparse import ArgumentParser, Namespace
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache, partial
@@ -24,26 +23,17 @@ import sentencepiece
 from subword_nmt.learn_bpe import learn_bpe
 
 from rnnsearch_fairseq.command_line import count, make_parser
-from rnnsearch_fairseq.corpus.blocks import map_blocks
-from rnnsearch_fairseq.corpus.doubts import draw_rows, find_misalignment
+from rnnsearch_fairseq.corpus.doubts import find_doubts
 from rnnsearch_fairseq.corpus.pairs import MAX_CHARACTERS, Pair, find_files
-from rnnsearch_fairseq.corpus.plan import (
-    MANY_PAIRS,
-    START,
-    TERMS_FILE,
-    expectations,
-    make_script,
-    plan_adaptation,
-    plan_training,
-)
-from rnnsearch_fairseq.corpus.rows import Rows, add_languages, is_within, texts_of, write_rows
+from rnnsearch_fairseq.corpus.plan import MANY_PAIRS, START, TERMS_FILE, make_script, plan_adaptation, plan_training
+from rnnsearch_fairseq.corpus.rows import Rows, add_languages, is_within, map_blocks, texts_of, write_rows
 from rnnsearch_fairseq.corpus.split import PARTS, split_files
 from rnnsearch_fairseq.errors import InputError, quote
 from rnnsearch_fairseq.inference.loading import Member, load_members, model_files, write_member
 from rnnsearch_fairseq.inference.options import TERMS
 from rnnsearch_fairseq.output import check_not_input, write_folder
 from rnnsearch_fairseq.text.codec import TextCodec
-from rnnsearch_fairseq.text.language import check_language, find_other_languages
+from rnnsearch_fairseq.text.language import check_language
 from rnnsearch_fairseq.text.lines import check_rereadable, read_pairs
 from rnnsearch_fairseq.text.markup import SYMBOLS, has_code, known_characters, mask_pair
 from rnnsearch_fairseq.text.preparation import Preparation, pack_words, write_preparations
@@ -51,9 +41,9 @@ from rnnsearch_fairseq.text.sentences import lacks_blanks
 from rnnsearch_fairseq.text.terms import NO_TERMS, Terms
 
 SCRIPT = "train.sh"
+TOO_FEW_PAIRS = 1000  # for a new model
 SAMPLE = 1000  # pairs that are examined
 MARKUP_SHARE = 0.02  # of these with markup, from which on there is enough to learn from
-TIMED_PAIRS = 5000  # from which the time of a training is estimated
 MAX_LINES = 2_000_000  # random lines that sentencepiece keeps in memory and learns from
 
 
@@ -94,7 +84,15 @@ def prepare(
             raise InputError(f"{part}: no pair is left; give more text, or a greater --max-words")
     if settings.shuffle is not None:
         tokens["train"] = tokens["train"].shuffle(settings.shuffle)
-    subwords = _learn_subwords(tokens["train"], settings, SYMBOLS if words.markup else [])
+    lines = (pair[side] for side in (0, 1) for pair in tokens["train"])
+    subwords = Preparation()
+    if settings.bpe or settings.sentencepiece:
+        print("learning subwords from both languages")
+    if settings.bpe:
+        subwords = Preparation(bpe=learn_codes(lines, settings.bpe))
+    elif settings.sentencepiece:
+        symbols = SYMBOLS if words.markup else []
+        subwords = Preparation(sentencepiece=learn_pieces(lines, settings.sentencepiece, symbols))
     for part, pairs in tokens.items():
         if subwords != Preparation():
             pairs = _encode_on_all_cores(pairs, subwords, languages, f"{part}, subwords")
@@ -119,11 +117,10 @@ def prepare_as(model: Member, parts: Mapping[str, Sequence[Pair]], out: Path, te
     if (known_words := target.known_words()) is not None:
         words = pack_words((target for _, target in parts["train"]), known_words)
         text = replace(text, preparations=(source, replace(target, words=words)))
-        model = replace(model, text=text)
     write_preparations(out, dict(zip(text.languages, text.preparations)))
     for language, vocabulary in zip(text.languages, text.vocabularies):
         vocabulary.write(out / f"dict.{language}.txt")
-    write_member(out / START, model)
+    write_member(out / START, replace(model, text=text))
     return len(parts["train"])
 
 
@@ -147,18 +144,6 @@ def _choose_subwords(settings: Settings, train: Sequence[Pair], languages: Pair,
     kind = "bpe" if settings.tokenized else "sentencepiece"
     print(f"--{kind} {pieces}: subwords, since few pairs leave many whole words unknown (--bpe 0: whole words)")
     return replace(settings, **{kind: pieces})
-
-
-def _learn_subwords(train: Sequence[Pair], settings: Settings, symbols: Sequence[str]) -> Preparation:
-    """Learn to split words of both languages: a preparation that does nothing else."""
-    lines = (pair[side] for side in (0, 1) for pair in train)
-    if settings.bpe:
-        print("learning BPE merges from both languages")
-        return Preparation(bpe=learn_codes(lines, settings.bpe))
-    if settings.sentencepiece:
-        print("learning sentencepieces from both languages")
-        return Preparation(sentencepiece=learn_pieces(lines, settings.sentencepiece, symbols))
-    return Preparation()
 
 
 def learn_codes(lines: Iterable[str], merges: int) -> str:
@@ -190,8 +175,7 @@ def learn_pieces(lines: Iterable[str], pieces: int, symbols: Sequence[str] = ())
 def _encode_on_all_cores(
     pairs: Iterable[Pair], preparation: Preparation, languages: Pair, label: str
 ) -> Iterator[Pair]:
-    blocks = map_blocks(partial(encode_block, preparation, languages), pairs, label)
-    return chain.from_iterable(blocks)
+    return chain.from_iterable(map_blocks(partial(encode_block, preparation, languages), pairs, label))
 
 
 def encode_block(preparation: Preparation, languages: Pair, pairs: Iterable[Pair]) -> list[Pair]:
@@ -228,43 +212,30 @@ def _make_parser() -> ArgumentParser:
     add("--train", help="name of the training files in a folder, without the language (default: train)")
     add("--valid", help="name of the development files (default: valid)")
     add("--test", help="name of the test files (default: test)")
-    size = "pairs of the development and test sets (default: 1000,1000, or a 20th of the pairs each if that is less)"
-    add("--split", type=_read_sizes, metavar="DEV,TEST", help=size)
+    size = "pairs of the development and test sets (default: 1000 each, or a 20th of the pairs if that is less)"
+    add("--split", type=count, nargs=2, metavar=("DEV", "TEST"), help=size)
     add("--split-seed", type=int, default=1, metavar="SEED", help="seed of the split (default: 1)")
     add("--keep-markup", action="store_true", help="keep tags and entities (always kept in PO and XLIFF)")
     subwords = parser.add_mutually_exclusive_group()
     merges = "BPE merges of Moses tokens, both languages together; 0: whole words"
-    subwords.add_argument("--bpe", type=_read_merges, metavar="N", help=merges)
+    subwords.add_argument("--bpe", type=partial(count, least=0), metavar="N", help=merges)
     pieces = "sentencepieces (fewer from a small text), both languages together (default: as many as suit the text)"
-    subwords.add_argument("--sentencepiece", type=count, help=pieces)
+    subwords.add_argument("--sentencepiece", type=count, metavar="N", help=pieces)
     add("--tokenized", action="store_true", help="the text is tokenised already: split it at blanks")
     longest = "leave out training pairs with more words on a side, counted before words are split (paper: 30, 50)"
-    add("--max-words", type=count, help=longest)
+    add("--max-words", type=count, metavar="N", help=longest)
     add("--lowercase", action="store_true", help="write all text in lower case")
     add("--shuffle", type=int, metavar="SEED", help="shuffle the training pairs, once (the paper does)")
     return parser
 
 
-def _read_sizes(text: str) -> tuple[int, int]:
-    if not re.fullmatch("[1-9][0-9]{0,8},[1-9][0-9]{0,8}", text):
-        raise ArgumentTypeError(f"{quote(text)}: give two numbers of pairs, as 1000,1000")
-    valid, test = map(int, text.split(","))
-    return valid, test
-
-
-def _read_merges(text: str) -> int:
-    return 0 if text == "0" else count(text)
-
-
 def main() -> None:
     args = _make_parser().parse_intermixed_args()
     sys.stdout.reconfigure(line_buffering=True)
-    settings = Settings(**{field.name: getattr(args, field.name) for field in fields(Settings)})
     languages = (args.source_lang, args.target_lang)
     for language in languages:
         check_language(language)
-    if languages[0] == languages[1]:
-        raise InputError(f"-s {languages[0]} -t {languages[1]}: source and target are the same language; name two")
+    settings = Settings(**{field.name: getattr(args, field.name) for field in fields(Settings)})
     model = None if args.given is None else _load_given(args.given, languages, settings)
     if args.terms is not None and model is None:
         raise InputError("--terms: only a model of --from keeps terms; give it, or leave the terms out")
@@ -285,11 +256,8 @@ def main() -> None:
             parts = {part: Rows(read_pairs(*paths)) for part, paths in files_of_parts.items()}
         else:
             parts = split_files(inputs, languages, args.split, args.split_seed, args.keep_markup)
-        if doubt := find_misalignment(parts["train"]):
+        for doubt in find_doubts(parts["train"], languages):
             print(f"warning: {doubt}")
-        for number, language in enumerate(languages):
-            if doubt := find_other_languages((row[number] for row in draw_rows(parts["train"])), language):
-                print(f"warning: {doubt}; compare -s and -t with the files")
         for part in ["test"] if files_of_parts else PARTS:
             write_rows(texts_of(new / "raw" / part, *languages), parts[part])
         if model is None:
@@ -301,8 +269,9 @@ def main() -> None:
             shutil.copyfile(args.terms, new / TERMS_FILE)
         script = make_script(languages, plan, joined, model, args.terms is not None)
         (new / SCRIPT).write_text(script, encoding="utf-8")
-        sample = [*islice(read_pairs(*texts_of(new / "train", *languages)), TIMED_PAIRS)]
-        print(f"\n{expectations(plan, sample)}")
+    print(f"\nWhat to expect: {plan.updates:,} updates of {plan.batch} pairs; train.sh says how long they take.")
+    if model is None and plan.pairs < TOO_FEW_PAIRS:
+        print(f"warning: {plan.pairs:,} pairs teach a new model little; go on from a trained one (--from MODEL)")
     print(f"\nTo train, translate the test set and score it: bash {shlex.quote(str(args.out / SCRIPT))}")
 
 
@@ -313,11 +282,10 @@ def _load_given(path: str, languages: Pair, settings: Settings) -> Member:
     members = load_members(path)
     if len(members) > 1 or members[0].kind != "rnnsearch":
         raise InputError(f"--from {path}: give one RNNsearch; tree models and ensembles are trained anew")
-    (model,) = members
-    if model.text.languages != languages:
-        theirs = " and ".join(model.text.languages)
+    if members[0].text.languages != languages:
+        theirs = " and ".join(members[0].text.languages)
         raise InputError(f"--from {path}: its languages are {theirs}; give them as -s and -t, or another model")
-    return model
+    return members[0]
 
 
 def _find_files_of_parts(args: Namespace, languages: Pair) -> dict[str, tuple[Path, ...]]:

@@ -1,17 +1,30 @@
-"""Parallel text: the names of its files, and rows of sentences that are read several times, in any order."""
+"""Parallel text: the names of its files, rows of sentences that are read several times, and work on all cores."""
 
 import argparse
 import copy
+import multiprocessing
+import os
 import random
+import signal
 import tempfile
 from array import array
-from collections.abc import Iterable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
+from itertools import chain, islice
 from pathlib import Path
+from typing import Any, TypeVar
+
+from tqdm import tqdm
 
 from rnnsearch_fairseq.output import open_output
 
 Row = tuple[str, ...]
+Result = TypeVar("Result")
+
+BLOCK = 2000  # rows
+MIN_BLOCKS = 10  # fewer are done here before other processes have started
+PRELOADED = "rnnsearch_fairseq.corpus.prepare"  # the module is imported once, not by each process
 
 
 def add_languages(parser: argparse.ArgumentParser) -> None:
@@ -76,3 +89,28 @@ def write_rows(paths: Sequence[Path], rows: Iterable[Row]) -> None:
         for row in rows:
             for file, sentence in zip(files, row, strict=True):
                 file.write(f"{sentence}\n".encode())
+
+
+def map_blocks(work: Callable[[list[Any]], Result], rows: Iterable[Any], label: str) -> Iterator[Result]:
+    """Yield ``work(block)`` of each block of rows, in order. ``work`` runs in other processes if there are many rows.
+
+    A few blocks are read ahead, so the memory does not depend on the number of rows.
+    """
+    with tqdm(rows, label, unit=" pairs", disable=None, leave=False) as reading:
+        remaining = iter(reading)
+        blocks = iter(lambda: [*islice(remaining, BLOCK)], [])
+        first = [*islice(blocks, MIN_BLOCKS)]
+        if len(first) < MIN_BLOCKS:
+            yield from map(work, first)
+            return
+        cores = len(os.sched_getaffinity(0))
+        context = multiprocessing.get_context("forkserver")
+        context.set_forkserver_preload([PRELOADED])
+        waiting: deque[Any] = deque()
+        with context.Pool(cores, signal.signal, (signal.SIGINT, signal.SIG_IGN)) as pool:  # Ctrl-C is for this process
+            for block in chain(first, blocks):
+                waiting.append(pool.apply_async(work, [block]))
+                if len(waiting) > 2 * cores:
+                    yield waiting.popleft().get()
+            while waiting:
+                yield waiting.popleft().get()

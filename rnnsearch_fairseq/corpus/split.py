@@ -14,9 +14,8 @@ import numpy as np
 from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
 
-from rnnsearch_fairseq.corpus.blocks import map_blocks
 from rnnsearch_fairseq.corpus.pairs import MAX_CHARACTERS, Pair, read_files
-from rnnsearch_fairseq.corpus.rows import Rows
+from rnnsearch_fairseq.corpus.rows import Rows, map_blocks
 from rnnsearch_fairseq.documents.formats import is_document
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.text.sentences import count_words
@@ -34,9 +33,7 @@ TAG = re.compile(
 )
 
 
-def clean_pair(
-    pair: Pair, dropped: Counter[str], keep_markup: bool = False, keep_equal: bool = False
-) -> Pair | None:
+def clean_pair(pair: Pair, dropped: Counter[str], keep_markup: bool = False, keep_equal: bool = False) -> Pair | None:
     """Clean a pair; if it cannot be a translation, count the reason and return None.
 
     A character of a script without blanks counts as half a word.
@@ -175,6 +172,6 @@ def split_files(
     listing = ", ".join(f"{part} {count:,}" for part, count in zip((*PARTS, "left out"), counts))
     if not all(counts[:LEFT_OUT]):
         few = f"{len(kept)} pairs are too few to split ({listing}; equal sentences stay in one part)"
-        raise InputError(f"{names}: {few}; give more text, or other sizes with --split DEV,TEST")
+        raise InputError(f"{names}: {few}; give more text, or other sizes with --split DEV TEST")
     print(f"split {len(kept):,} pairs (seed {seed}): {listing} (no sentence is in two parts)")
     return {part: pairs.select(kept[parts == number]) for number, part in enumerate(PARTS)}

@@ -1,7 +1,10 @@
-"""Small corpora in several formats."""
+"""Small corpora in several formats, and a run of train.sh that trains nothing."""
 
 import json
+import os
 import random
+import subprocess
+import tempfile
 from pathlib import Path
 from xml.sax.saxutils import escape
 
@@ -77,3 +80,22 @@ def write_folder(folder: Path, pairs: list[Pair]) -> list[Path]:
         write(part, pairs[100 * number : None if number == 2 else 100 * number + 100])
     (folder / "folder" / "notes.txt").write_text("not read")
     return [folder / "folder"]
+
+
+PROGRAMS = ("fairseq-preprocess", "fairseq-train", "rnnsearch", "sacrebleu")
+PROGRAM = """#!/bin/sh
+printf '%s\\0' "${0##*/}" "$@" > "$PLACE/$$.words"
+mkdir -p bin.part checkpoints model.part
+"""
+
+
+def run_script(folder: Path) -> list[list[str]]:
+    """Run FOLDER/train.sh with programs that only make its folders; returns the words of each command, in any order."""
+    with tempfile.TemporaryDirectory() as name:
+        place = Path(name)
+        for program in PROGRAMS:
+            (place / program).write_text(PROGRAM)
+            (place / program).chmod(0o755)
+        environment = {"PATH": f"{place}:{os.environ['PATH']}", "PLACE": name}
+        subprocess.run(["bash", "train.sh"], cwd=folder, env=environment, check=True, capture_output=True)
+        return [path.read_text().split("\0")[:-1] for path in place.glob("*.words")]

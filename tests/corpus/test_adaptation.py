@@ -1,6 +1,5 @@
 """``rnnsearch prepare --from``: text of one's own for a training that goes on from a trained model."""
 
-import shlex
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,12 +9,11 @@ import torch
 from fairseq import options
 
 from rnnsearch_fairseq.corpus.plan import make_script, plan_adaptation
-from rnnsearch_fairseq.corpus.prepare import main
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.inference.export import export
 from rnnsearch_fairseq.inference.loading import Usage, load_members
 from tests import trained
-from tests.corpus.builders import LANGUAGES, write_tsv
+from tests.corpus.builders import LANGUAGES, run_script, write_tsv
 
 SENTENCES = {"The dog sleeps.": "Le chien dort.", "The black cat eats.": "Le chat noir mange."}
 CORPUS = [
@@ -31,16 +29,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("model")
     export(str(trained.train(out / "run", share_decoder_input_output_embed=True)), out / "model")
     return out / "model"
-
-
-@pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch) -> Any:
-    def run(*words: str | Path, languages: tuple[str, str] = LANGUAGES) -> None:
-        source, target = languages
-        monkeypatch.setattr("sys.argv", ["rnnsearch prepare", *map(str, words), "-s", source, "-t", target])
-        main()
-
-    return run
 
 
 def test_text_is_prepared_as_the_models(tmp_path: Path, folder: Path, run: Any) -> None:
@@ -66,14 +54,15 @@ def test_characters_that_the_model_does_not_know_are_masked(tmp_path: Path, run:
         assert "⟦" in line and "ж" not in line
 
 
-def test_the_command_builds_the_given_model(tmp_path: Path) -> None:
-    member = load_members(trained.train(tmp_path, "rnnencdec"))[0]
+def test_the_script_builds_the_given_model(tmp_path: Path) -> None:
+    member = load_members(trained.train(tmp_path / "run", "rnnencdec"))[0]
     member = replace(member, usage=Usage({"beam": 7, "lenpen": 2.0}))
-    script = make_script(LANGUAGES, plan_adaptation(3000), False, member).replace("\\\n", " ")
-    assert script.count("--beam 7 --lenpen 2.0") == 2
-    command = next(line for line in script.splitlines() if line.lstrip().startswith("fairseq-train"))
-    words = shlex.split(command.replace('--user-dir "$user_dir"', "").partition("2>&1")[0])
-    args = options.parse_args_and_arch(options.get_training_parser(), words[1:])
+    (tmp_path / "train.sh").write_text(make_script(LANGUAGES, plan_adaptation(3000), False, member))
+    commands = run_script(tmp_path)
+    searches = [" ".join(words) for words in commands if words[1] in ("export", "translate")]
+    assert len(searches) == 3 and all("--beam 7 --lenpen 2.0" in search for search in searches)
+    (words,) = (words for words in commands if words[0] == "fairseq-train")
+    args = options.parse_args_and_arch(options.get_training_parser(), [words[1], *words[4:]])
     assert args.finetune_from_model == "start.pt" and args.max_update == 600 and args.lr == [0.002]
     for name, value in vars(member.config).items():
         assert "dropout" in name or getattr(args, name, False) == value

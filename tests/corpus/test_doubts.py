@@ -1,16 +1,24 @@
-"""Sides that do not belong together are noticed by their lengths, and no others."""
+"""Sides that do not belong together are noticed by their lengths and numbers, and no others; so are other languages."""
 
 import random
+import re
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from rnnsearch_fairseq.corpus.doubts import find_misalignment
+from rnnsearch_fairseq.corpus.doubts import find_doubts, find_misalignment
 from rnnsearch_fairseq.corpus.pairs import Pair
+from tests.corpus.builders import number_pairs, write_tsv
 
 RANDOM = random.Random(1)
 LENGTHS = [RANDOM.randint(3, 30) for _ in range(500)]
 PAIRS = [("word " * n, "mot " * round(n * RANDOM.uniform(0.8, 1.4))) for n in LENGTHS]
 SOURCES, TARGETS = ([*side] for side in zip(*PAIRS))
+NUMBERED, NUMBERED_TARGETS = ([*side] for side in zip(*number_pairs(400)))
+ENGLISH = [f"A small dog plays with the old man in the garden at {n} o'clock." for n in range(100)]
+FRENCH = [f"Un petit chien joue avec le vieil homme dans le jardin à {n} heures." for n in range(100)]
+GERMAN = [f"Ein kleiner Hund spielt um {n} Uhr mit dem alten Mann im Garten." for n in range(100)]
 
 
 @pytest.mark.parametrize(
@@ -20,11 +28,34 @@ SOURCES, TARGETS = ([*side] for side in zip(*PAIRS))
         (PAIRS[:49], ""),
         ([("to a house", "à une maison")] * 200, ""),
         ([(source[:6], target[:6]) for source, target in PAIRS], ""),
-        ([*zip(SOURCES, TARGETS[1:])], "9 of 9"),
-        ([*zip(SOURCES, [*TARGETS[:250], "mot", "mot", *TARGETS[250:]])], "5 of 10"),
-        ([*zip(SOURCES, RANDOM.sample(TARGETS, 500))], "of 10"),
+        ([*zip(SOURCES, TARGETS[1:])], "of 18"),
+        ([*zip(SOURCES[:120], [*TARGETS[:60], "mot", *TARGETS[60:]])], "1 of 3"),
+        ([*zip(SOURCES, [*TARGETS[:250], "mot", "mot", *TARGETS[250:]])], "of 19"),
+        ([*zip(SOURCES, RANDOM.sample(TARGETS, 500))], "of 19"),
+        ([*zip(NUMBERED, NUMBERED_TARGETS)], ""),
+        ([*zip(NUMBERED, [*NUMBERED_TARGETS[:200], "une ligne de trop", *NUMBERED_TARGETS[200:]])], "of 15"),
     ],
 )
 def test_shifted_and_shuffled_sides_are_noticed(pairs: list[Pair], places: str) -> None:
     found = find_misalignment(pairs)
     assert places in found and bool(found) == bool(places)
+
+
+@pytest.mark.parametrize(
+    ("sources", "targets", "named"),
+    [
+        (ENGLISH, FRENCH, []),
+        (ENGLISH, [*FRENCH[:90], *GERMAN[90:]], ["in the fr text, .* like de"]),
+        (FRENCH, ENGLISH, ["in the en text, .* like fr", "in the fr text, .* like en"]),
+    ],
+)
+def test_other_languages_are_noticed(sources: list[str], targets: list[str], named: list[str]) -> None:
+    doubts = [*find_doubts([*zip(sources, targets)], ("en", "fr"))]
+    assert len(doubts) == len(named)
+    for doubt, pattern in zip(doubts, named):
+        assert re.search(pattern, doubt)
+
+
+def test_the_command_prints_doubts_as_warnings(tmp_path: Path, run: Any, capsys: Any) -> None:
+    run(*write_tsv(tmp_path, [*zip(FRENCH, ENGLISH)]), tmp_path / "out", "--bpe", "0")
+    assert capsys.readouterr().out.count("\nwarning: of ") == 2

@@ -4,7 +4,6 @@ import contextlib
 import json
 import os
 import shutil
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from rnnsearch_fairseq.inference.export import export
 from rnnsearch_fairseq.inference.info import describe
 from rnnsearch_fairseq.inference.loading import load_members
 from rnnsearch_fairseq.inference.translator import Translator
+from tests.corpus.builders import run_script
 from tests.trained import train
 
 TRAINED = {"train.sh", ".lock", "preprocess.log", "bin", "bin.part", "checkpoints", "model", "model.part"}
@@ -64,13 +64,9 @@ def change_file(path: Path, to: str | bytes) -> None:
 
 @pytest.fixture(scope="module")
 def stranger(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An exported model in a place of its own, and programs that do nothing but make the folders of train.sh."""
+    """An exported model in a place of its own."""
     place = tmp_path_factory.mktemp("stranger")
     export(str(train(place / "run")), place / "whole", search={"beam": 2, "max_len_b": 7}, examples=["a"])
-    (place / "programs").mkdir()
-    for name in ("fairseq-preprocess", "fairseq-train", "rnnsearch", "sacrebleu"):
-        (place / "programs" / name).write_text("#!/bin/sh\nmkdir -p bin.part checkpoints model.part\n")
-        (place / "programs" / name).chmod(0o755)
     return place
 
 
@@ -97,21 +93,20 @@ def test_a_strangers_folder_is_refused_or_translates_and_runs_nothing(stranger: 
         assert str(error).isprintable()
         return
     assert all(line.isprintable() for line in describe(members).splitlines())
-    run_script(stranger, make_script(members[0].text.languages, plan_adaptation(3000), True, members[0]))
-    assert {path.name for path in stranger.iterdir()} == {"run", "whole", "programs", "folder", "text"}
+    start_script(stranger, make_script(members[0].text.languages, plan_adaptation(3000), True, members[0]))
+    assert {path.name for path in stranger.iterdir()} == {"run", "whole", "folder", "text"}
 
 
 def test_each_value_in_train_sh_is_one_word(stranger: Path) -> None:
     (member,) = load_members(stranger / "whole")
     for languages in (("$(touch pwned)", COMMAND), ("`touch pwned`", "'; touch pwned; '")):
-        run_script(stranger, make_script(languages, plan_adaptation(3000), True, member))
+        start_script(stranger, make_script(languages, plan_adaptation(3000), True, member))
 
 
-def run_script(place: Path, script: str) -> None:
+def start_script(place: Path, script: str) -> None:
     """Run train.sh with programs that do nothing, and look at what it leaves."""
     shutil.rmtree(place / "text", ignore_errors=True)
     (place / "text").mkdir()
     (place / "text/train.sh").write_text(script)
-    environment = {"PATH": f"{place / 'programs'}:{os.environ['PATH']}"}
-    subprocess.run(["bash", "train.sh"], cwd=place / "text", env=environment, check=True, capture_output=True)
+    run_script(place / "text")
     assert {path.name for path in (place / "text").iterdir()} == TRAINED
