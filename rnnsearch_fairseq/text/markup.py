@@ -79,7 +79,7 @@ LINE_END = re.compile("[\n\r]")
 # Signs of the sentence before and after a token. `_trim` also removes a bracket without its pair in the token, and a
 # pair around the token.
 TRIMMED = "\"'`“”„‟‘’‚‛«»‹›–—―…,;?¿¡\u200b\u200e\u200f\u202a-\u202e\u2060\u2066-\u2069\ufeff"
-LEADING = re.compile(rf"[{TRIMMED})\]]|\.\.\.|\.(?![\w./])|[:!](?![^\W\d_]|:)")
+LEADING = re.compile(rf"[{TRIMMED})\]]|\.\.\.|\.(?![\w./])|[:!](?![\w:+-])")
 TRAILING = re.compile(rf"(?:['’]s|[{TRIMMED}.:!]|(?<=[^\W_])[(\[<\\~])\Z")
 PAIRS = {"(": ")", "[": "]", "<": ">", "{": "}"}
 OPENING = {closing: opening for opening, closing in PAIRS.items()}

@@ -38,7 +38,10 @@ NAME = re.compile(r"[./-]*(?:[^\W_][./-]*)+")  # which a translation may have fo
 SIGNS = "*`[]{}|$\\<>_#=%@+~^&"  # of markup and code
 ACCELERATOR = re.compile(r"(?<![\w&])&(?=\w)|(?<=[a-zA-Z])&(?=[a-z])|(?<![\w*`\\])_(?=[A-Z])")  # &File, E&xit and _Open
 LABEL_WORDS = 5  # at most, of a text that may be a label of a menu or a button
-OPENED = re.compile(r"(?:(?<![^\s(])(?:\*{1,2}|[`\"“(\[])|:[\w+.-]+:`) +(?=\S)")  # with a blank behind it
+# A blank behind an opening mark or tag, or before an end tag.
+OPENED = re.compile(
+    r"(?:(?<![^\s(])(?:\*{1,2}|[`\"“(\[])|:[\w+.-]+:`|<[a-zA-Z][^<>]*(?<!/)>) +(?=\S)|(?<=\w) +(?=</[a-zA-Z])"
+)
 TERM = re.compile(r"(:(?:[\w+.-]+:)?term:`)([^`<>]+?)(?:\s*<([^`<>]*)>)?`")
 WORDS_OF_CLAUSE = 8  # from which on a text may lose a clause
 SHORTEST = 0.4  # of a translation, in words of the source; all but 0.5 % of human translations are longer
@@ -116,9 +119,9 @@ class Piece:
             return text
         if "…" in self.text and "..." not in self.text:  # models read and write three dots for this sign
             text = text.replace("...", "…")
+        text = unmask(self._to.typeset(self._with_first_letter(text)), self.spans)
         if not OPENED.search(self.text):
             text = OPENED.sub(lambda found: found[0].rstrip(" "), text)
-        text = unmask(self._to.typeset(self._with_first_letter(text)), self.spans)
         text = TERM.sub(self._named_terms(text), text)
         letter = self._label and LETTER.search(text)
         return text[: letter.start()] + self._label + text[letter.start() :] if letter else text

@@ -60,6 +60,8 @@ def test_unknown_characters_words_and_empty_translations_are_faults() -> None:
         ("Set my_name in AT&T", "Set ⟦1⟧ in ⟦2⟧", "⟦1⟧ de ⟦2⟧", "my_name de AT&T"),
         ("A :ref:`new page <g>`", "A :ref:`new page ⟦1⟧`", "Une :ref:` page ⟦1⟧`", "Une :ref:`page <g>`"),
         ("**Bold** text", "**Bold** text", "** Gras** texte", "**Gras** texte"),
+        ("A <b>bold</b> text", "A ⟦1⟧bold⟦2⟧ text", "Un texte ⟦1⟧ gras ⟦2⟧", "Un texte <b>gras</b>"),
+        ("Done :+1: or :100:", "Done ⟦1⟧ or ⟦2⟧", "Fait ⟦1⟧ ou ⟦2⟧", "Fait :+1: ou :100:"),
         (
             "The :term:`iterator` of it",
             "The :term:`iterator` of it",
