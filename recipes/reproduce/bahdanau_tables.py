@@ -9,8 +9,7 @@ from pathlib import Path
 from recipes.reproduce.bleu import scored_by_bleu
 from recipes.reproduce.compare import HOW, comparison
 from recipes.reproduce.document import Section, escape, missing, table
-from recipes.reproduce.epochs import best_epoch, read_train_log
-from recipes.reproduce.logs import read_log
+from recipes.reproduce.epochs import best_epoch, read_log, read_train_log
 from recipes.reproduce.runs import BANNED, FAIRSEQ, LOG, TRANSLATIONS, BahdanauRuns, by_seed
 from recipes.reproduce.systems import Translations, join_pieces
 

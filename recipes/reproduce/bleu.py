@@ -1,12 +1,13 @@
 """BLEU by sacrebleu, cased, of tokens as they are."""
 
 from collections.abc import Sequence
-from functools import cache
 
 import numpy as np
 from sacrebleu.metrics import BLEU
 
 from recipes.reproduce.bootstrap import Scored
+
+_counted: dict[tuple[str, str], list[int]] = {}  # of each pair of sentences: many translations of a test set are equal
 
 
 def metric() -> BLEU:
@@ -21,20 +22,18 @@ def bleu(hypotheses: Sequence[str], references: Sequence[str]) -> float:
 
 def scored_by_bleu(hypotheses: Sequence[str], references: Sequence[str], penalised: bool = True) -> Scored:
     """Count the statistics of BLEU; unless ``penalised``, BLEU has no brevity penalty."""
-    return Scored(_count(tuple(hypotheses), tuple(references)), compute_bleu if penalised else unpenalised_bleu)
+    return Scored(_count(hypotheses, references), compute_bleu if penalised else unpenalised_bleu)
 
 
-@cache
-def _count(hypotheses: tuple[str, ...], references: tuple[str, ...]) -> np.ndarray:
+def _count(hypotheses: Sequence[str], references: Sequence[str]) -> np.ndarray:
     """``(sentences, 10)``: words of hypothesis and reference, n-grams that match, and n-grams, for n of 1 to 4."""
-    # sacrebleu's public methods count a whole corpus. A call of them for each sentence takes more than twice as long.
-    return np.array(_metric_with(references)._extract_corpus_statistics(hypotheses, None), dtype=float)
-
-
-@cache
-def _metric_with(references: tuple[str, ...]) -> BLEU:
-    """:func:`metric` that has counted the n-grams of the references."""
-    return BLEU(tokenize="none", force=True, references=[references])
+    pairs = list(zip(hypotheses, references, strict=True))
+    if new := [pair for pair in dict.fromkeys(pairs) if pair not in _counted]:
+        lines, expected = zip(*new)
+        # sacrebleu's public methods count a whole corpus. A call of them for each sentence takes more than twice as
+        # long.
+        _counted.update(zip(new, metric()._extract_corpus_statistics(lines, [expected])))
+    return np.array([_counted[pair] for pair in pairs], dtype=float)
 
 
 def brevity_penalty(totals: np.ndarray) -> np.ndarray:

@@ -5,7 +5,7 @@ difference, all seeds of a model together, scores of two parts of a test set, an
 """
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 
@@ -15,17 +15,18 @@ from scipy.stats import norm, t
 
 RESAMPLES = 1000
 SEED = 12345  # sacrebleu's
-PRESENT = (0.0, math.inf)  # the bounds of a difference where the first score is the higher one
 FEWEST_SEEDS = 3  # of a system, to measure how far its seeds lie apart
+LEVEL = 0.05  # a test with a higher p decides nothing
+ABOVE = (1, 0.0)  # the side and the bound of a difference where the first score is the higher one
 INTERVAL = (
     f"its 95 % interval by paired bootstrap of the sentences ({RESAMPLES:,} resamples). Scores are means over the "
     f"seeds. Of a system with {FEWEST_SEEDS} seeds or more the interval holds the variance between seeds, too, by "
     "Welch's t-test; with fewer it knows nothing of seeds"
 )
 PAIRED = "Scores of the same models are paired by seed: the variance is of their differences."
-COUNTED = (
-    "{} intervals at 95 % stand here; of so many, about {} would miss the true difference even if each were exact, and "
-    "no verdict is corrected for that."
+HOLM = (
+    f"p is corrected by Holm (1979) for the number of tests of the same claim, and must be below {LEVEL}; otherwise "
+    "the test is undecided."
 )
 
 
@@ -71,7 +72,8 @@ class Scored:
 class Difference:
     """Two observed scores, means over seeds, and the 95 % interval of the first one minus the second.
 
-    p: the probability of a difference at least as large by chance; its interval at 1 - p ends at zero.
+    deviation: the standard deviation of the difference over resamples of the sentences.
+    error, freedom: the standard error of the difference over other seeds, and its degrees of freedom.
     by_seed: the difference by each seed, if one of the systems has two, and none more.
     """
 
@@ -80,7 +82,9 @@ class Difference:
     low: float
     high: float
     seeds: tuple[int, int] = (1, 1)  # of the first and of the second
-    p: float = 1.0
+    deviation: float = 0.0
+    error: float = 0.0
+    freedom: int = 1
     by_seed: tuple[float, ...] = ()
 
     @classmethod
@@ -107,20 +111,21 @@ class Difference:
             freedom, error = math.floor(sum(variances) ** 2 / sum(shares) + 1e-9), math.sqrt(sum(variances))
             spread = t.isf(0.025, freedom) * error
             low, high = apart[0] - math.hypot(apart[0] - low, spread), apart[0] + math.hypot(high - apart[0], spread)
-
-        def beyond_zero(p: float) -> float:
-            return math.hypot(norm.isf(p / 2) * np.std(apart[1:]), t.isf(p / 2, freedom) * error) - abs(apart[0])
-
-        p = brentq(beyond_zero, 1e-9, 1) if beyond_zero(1e-9) > 0 else 0.0
         seeds = len(first), len(second)
         differences = tuple(by_seed[0] - by_seed[1]) if max(seeds) == 2 else ()
-        return cls(means[0][0], means[1][0], low, high, seeds, p, differences)
+        return cls(means[0][0], means[1][0], low, high, seeds, float(np.std(apart[1:])), error, freedom, differences)
 
-    def verdict(self, claimed: tuple[float, float] = PRESENT) -> str:
-        """Whether the interval lies between the bounds ``claimed`` (agrees), outside of them, or on one of them."""
-        if claimed[0] < self.low and self.high < claimed[1]:
-            return "agrees"
-        return "does not agree" if self.high < claimed[0] or claimed[1] < self.low else "undecided"
+    def p(self, bound: float = 0.0) -> float:
+        """The probability of a difference at least as far from ``bound`` by chance: the interval at 1 - p ends there.
+
+        Here the scores of resamples count as normally distributed.
+        """
+        away = abs(self.first - self.second - bound)
+
+        def too_wide(p: float) -> float:
+            return math.hypot(norm.isf(p / 2) * self.deviation, t.isf(p / 2, self.freedom) * self.error) - away
+
+        return brentq(too_wide, 1e-9, 1) if too_wide(1e-9) > 0 else float(away == 0)
 
     def __str__(self) -> str:
         apart = f"{self.first - self.second:+.2f}, 95 % interval {self.low:+.2f} to {self.high:+.2f}"
@@ -128,13 +133,27 @@ class Difference:
         return f"{self.first:.2f}, {self.second:.2f}: {apart}{by_seed}"
 
 
+def decide(tests: Sequence[tuple[Difference, tuple[int, float]]]) -> list[tuple[str, str]]:
+    """The verdict on each test of one claim, and the test's numbers in words.
+
+    A test says that a difference lies above (1) or below (-1) a bound. It agrees if the whole interval does, does not
+    agree if the whole interval lies on the other side, and is undecided otherwise. It is undecided, too, if its p,
+    corrected by Holm (1979) for the number of ``tests``, is :data:`LEVEL` or higher.
+    """
+    results = [("", "")] * len(tests)
+    probabilities = [difference.p(bound) for difference, (_, bound) in tests]
+    corrected = 0.0
+    for rank, number in enumerate(np.argsort(probabilities, kind="stable")):
+        difference, (side, bound) = tests[number]
+        corrected = max(corrected, min(1.0, (len(tests) - rank) * probabilities[number]))
+        low, high = sorted((side * (difference.low - bound), side * (difference.high - bound)))
+        beyond = "agrees" if low > 0 else "does not agree" if high < 0 else "undecided"
+        verdict = beyond if corrected < LEVEL else "undecided"
+        results[number] = verdict, f"{difference}; p {probabilities[number]:.3f}, by Holm {corrected:.3f}"
+    return results
+
+
 def in_words(seeds: tuple[int, int]) -> str:
     """The numbers of seeds of two systems."""
     names = [{1: "one seed", 2: "two seeds"}.get(number, f"{number} seeds") for number in seeds]
     return " against ".join(dict.fromkeys(names))
-
-
-def count_intervals(blocks: Iterable[str]) -> str:
-    """How many intervals some text has."""
-    number = sum(block.count("95 % interval ") for block in blocks)
-    return COUNTED.format(number, max(1, round(number / 20)))

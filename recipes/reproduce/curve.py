@@ -8,19 +8,18 @@ Training time is the time of the updates, without validation and saving.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from matplotlib.ticker import LogLocator
 
-from recipes.reproduce.logs import read_kinds
+from recipes.reproduce.epochs import Lines, read_kinds
 from rnnsearch_fairseq.command_line import make_parser, print_without_traceback
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.output import check_not_input
 from rnnsearch_fairseq.plots.picture import plt, write_picture
-from rnnsearch_fairseq.plugin.progress import Statistics
 
 LINES = ("-", "--", "-.", ":")
 MARKERS = "osD^vP"
@@ -28,8 +27,7 @@ MAX_MARKS = 15  # on a line
 MEASURES = {"perplexity": "ppl", "bleu": "bleu"}
 
 
-@dataclass(frozen=True)
-class Point:
+class Point(NamedTuple):
     """What the log says at an update; None: nothing.
 
     seconds: spent in updates so far, without validation and saving; between two lines of training, interpolated.
@@ -40,9 +38,6 @@ class Point:
     seconds: float | None
     ppl: float | None
     bleu: float | None
-
-
-Curves = dict[str, tuple[list[Point], list[Point]]]  # by name, the points of training and of the development set
 
 
 def read_curve(path: Path) -> tuple[list[Point], list[Point]]:
@@ -57,7 +52,7 @@ def read_curve(path: Path) -> tuple[list[Point], list[Point]]:
     return _make_points(trained, trained), _make_points(validated, trained)
 
 
-def _make_points(lines: dict[int, Statistics], trained: dict[int, Statistics]) -> list[Point]:
+def _make_points(lines: Lines, trained: Lines) -> list[Point]:
     """Make points of these lines; their seconds are interpolated, after the last update by the average speed."""
     walls = [statistics.get("train_wall") for statistics in trained.values()]
     seconds: list[float | None] = [None] * len(lines)
@@ -65,38 +60,30 @@ def _make_points(lines: dict[int, Statistics], trained: dict[int, Statistics]) -
         known = [0, *trained]
         times = np.interp([*lines], known, [0.0, *accumulate(walls)])
         seconds = (times * np.maximum(1, np.array([*lines]) / known[-1])).tolist()
-    return [
-        Point(updates, at, statistics.get("ppl"), statistics.get("bleu"))
-        for (updates, statistics), at in zip(lines.items(), seconds)
-    ]
+    return [Point(at, second, of.get("ppl"), of.get("bleu")) for (at, of), second in zip(lines.items(), seconds)]
 
 
-def read_curves(paths: Sequence[Path], measure: str) -> Curves:
-    """Read the points of these logs that have the ``measure``, by the logs' folders and names."""
-    curves = {}
-    for path in paths:
-        train, dev = (
-            [point for point in points if getattr(point, MEASURES[measure]) is not None] for points in read_curve(path)
-        )
+def plot_curves(paths: Sequence[Path], measure: str, timed: bool, picture: Path) -> None:
+    """Draw the curves of these logs to ``picture``.
+
+    Raises:
+        InputError: a log has no such measure of a development set, or ``picture`` cannot be written.
+    """
+    field = MEASURES[measure]
+    figure, axes = plt.subplots(figsize=(7, 4.5))
+    lines, labels = [], []
+    for number, path in enumerate(paths):
+        train, dev = ([point for point in points if getattr(point, field) is not None] for points in read_curve(path))
         if not dev:
             cure = "train with --eval-bleu" if measure == "bleu" else "give a log of a training that was validated"
             raise InputError(f"{path}: holds no {measure} of a development set; {cure}")
-        curves["/".join(path.absolute().parts[-2:])] = train, dev
-    return curves
-
-
-def plot_curves(curves: Curves, measure: str, timed: bool, picture: Path) -> None:
-    """Draw the curves to ``picture``."""
-    figure, axes = plt.subplots(figsize=(7, 4.5))
-    lines, labels = [], []
-    for number, (name, (train, dev)) in enumerate(curves.items()):
-        style = {"color": f"C{number}", "linestyle": LINES[number % len(LINES)]}
+        name = "/".join(path.absolute().parts[-2:])
+        style = {"color": f"C{number}", "linestyle": LINES[number % len(LINES)], "markersize": 5}
         marked = {"marker": MARKERS[number % len(MARKERS)], "markevery": -(-len(dev) // MAX_MARKS)}
         for kind, points, look in (("training", train, {"linewidth": 0.7}), ("development", dev, marked)):
             if points:
                 across = [point.seconds / 3600 if timed else point.updates for point in points]
-                heights = [getattr(point, MEASURES[measure]) for point in points]
-                lines += axes.plot(across, heights, markersize=5, **style, **look)
+                lines += axes.plot(across, [getattr(point, field) for point in points], **style, **look)
                 labels.append(f"{name}, {kind}")
     axes.set(xlabel="Training time (hours)" if timed else "Updates", xlim=(0, None))
     axes.set_ylabel("BLEU score" if measure == "bleu" else "Perplexity")
@@ -120,8 +107,7 @@ def main() -> None:
     parser.add_argument("--against", choices=("updates", "time"), default="updates", help="default: updates")
     args = parser.parse_args()
     check_not_input(args.output, args.logs)
-    timed = args.against == "time"
-    plot_curves(read_curves(args.logs, args.measure), args.measure, timed, args.output)
+    plot_curves(args.logs, args.measure, args.against == "time", args.output)
     print(f"learning curves -> {args.output}")
 
 

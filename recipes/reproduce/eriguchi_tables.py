@@ -21,21 +21,19 @@ reference and all translations are kept in runs-1.tar.xz beside --output.
 
 import itertools
 import re
-import statistics
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
 
-from recipes.reproduce.bootstrap import INTERVAL, PAIRED, Difference, count_intervals, in_words
+from recipes.reproduce.bootstrap import ABOVE, HOLM, INTERVAL, PAIRED, Difference, decide, in_words
 from recipes.reproduce.document import Section, bullets, escape, missing, provenance, table, to_markdown
-from recipes.reproduce.epochs import best_epoch, read_train_log
-from recipes.reproduce.logs import read_log
+from recipes.reproduce.epochs import best_epoch, read_log, read_train_log
 from recipes.reproduce.runs import packed
 from recipes.reproduce.systems import read_parallel
-from recipes.reproduce.token_scores import BLEU, MEASURES, RIBES, TokenScores, score_tokens
+from recipes.reproduce.token_scores import BLEU, MEASURES, RIBES, UNPENALISED, TokenScores, score_tokens
 from rnnsearch_fairseq.command_line import make_parser, print_without_traceback
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.inference.aligned_pairs import read_scores
@@ -64,36 +62,40 @@ SEARCHES = {
     "lengths20": ("length statistics", 20),
 }
 # The paper searches with length statistics by a beam of 20 only, and says that BLEU falls with a simple beam.
-SEARCH_CLAIMS = (("lengths20", "simple6"), ("lengths20", "simple20"), ("simple6", "simple20"))
+SEARCH_CLAIMS = {
+    "Length statistics help": (("lengths20", "simple6"), ("lengths20", "simple20")),
+    "A larger simple beam is worse": (("simple6", "simple20"),),
+}
+# Each claim, and the runs of which the first is the better one.
+TABLE_3_CLAIMS = {
+    "The main claim, trees are better than ANMT": [(f"tree2seq-{name}", f"anmt-{name}") for name in OBJECTIVES],
+    "Trees are better than reversed ANMT": [(f"tree2seq-{name}", f"anmt_reversed-{name}") for name in OBJECTIVES],
+    "Reading backwards harms ANMT": [(f"anmt-{name}", f"anmt_reversed-{name}") for name in OBJECTIVES],
+    "More negatives are better": [("tree2seq-blackout2000", "tree2seq-blackout500")],
+    "Softmax is better than BlackOut": [
+        (f"{model}-softmax", f"{model}-{name}") for model in TABLE_3 for name in OBJECTIVES[:-1]
+    ],
+}
+TABLE_5_CLAIMS = {
+    "Trees are worse without the sequential LSTMs": [
+        (f"tree2seq-{name}", f"phrases_only-{name}") for name in OBJECTIVES
+    ]
+}
 HEADER = ("model", "objective", "million parameters", "best epoch", "perplexity", *MEASURES, "brevity penalty")
 HOW = (
-    f"In brackets: two scores, their difference, and {INTERVAL}. {PAIRED} A claim agrees if the whole interval is "
-    "above zero, does not agree if it is below, and is undecided otherwise. BLEU is the product of its brevity penalty "
-    "and BLEU/BP. Perplexity decides no claim: a log has no interval of it, and in the paper, too, it gets worse with "
-    "more negatives (Section 5.1)."
+    f"In brackets: two scores, their difference, and {INTERVAL}. {PAIRED} A test agrees if the whole interval is "
+    f"above zero, and does not agree if it is below. {HOLM} The tests by RIBES and BLEU are corrected together. BLEU "
+    "is the product of its brevity penalty and BLEU/BP, whose tests are corrected among themselves. Perplexity decides "
+    "no claim: a log has no interval of it, and in the paper, too, it gets worse with more negatives (Section 5.1)."
 )
+Sides = tuple[Sequence[TokenScores], Sequence[TokenScores]]  # the seeds of two systems
 
 
-@dataclass(frozen=True)
-class EriguchiRun:
-    """A run that has all of its files: perplexity of the development set, by the epoch of lowest loss there."""
+class EriguchiRun(NamedTuple):
+    """A run that has all of its files: its cells of the tables, from the parameters on, and its scores."""
 
-    parameters: str
-    best: int
-    epochs: int
-    perplexity: float
+    cells: list[str]
     scores: TokenScores
-
-    @property
-    def cells(self) -> list[str]:
-        """The measures of a model in the tables."""
-        return [
-            self.parameters,
-            f"{self.best} of {self.epochs}",
-            f"{self.perplexity:.2f}",
-            *(f"{score:.2f}" for score in self.scores.scores.values()),
-            f"{self.scores.brevity_penalty:.3f}",
-        ]
 
 
 class EriguchiRuns:
@@ -115,9 +117,9 @@ class EriguchiRuns:
         self.complete = {name: self._read(name) for name in names if not self.lacks(name)}
         self.searches = {name: self._searches(name) for name in names}
 
-    def find_seeds(self, name: str) -> list[EriguchiRun]:
-        """The complete runs of MODEL-OBJECTIVE."""
-        return [self.complete[f"{name}{seed}"] for seed in self.seeds if f"{name}{seed}" in self.complete]
+    def find_seeds(self, name: str) -> list[TokenScores]:
+        """The scores of the complete runs of MODEL-OBJECTIVE."""
+        return [self.complete[f"{name}{seed}"].scores for seed in self.seeds if f"{name}{seed}" in self.complete]
 
     def lacks(self, name: str) -> str:
         """The missing files of a run, in words; empty if there are none."""
@@ -134,7 +136,9 @@ class EriguchiRuns:
             raise InputError(f"{log}: no epoch was validated; train without --disable-validation")
         counts = [f"{int(count.replace(',', '')) / 1e6:.2f}" for count in PARAMETERS.findall(read_log(log))]
         scores = self._scored(self.folder / name / TRANSLATIONS)
-        return EriguchiRun((counts or ["–"])[-1], best.number, epochs[-1].number, best.dev_ppl, scores)
+        training = [(counts or ["–"])[-1], f"{best.number} of {epochs[-1].number}", f"{best.dev_ppl:.2f}"]
+        measured = [f"{score:.2f}" for score in scores.scores.values()]
+        return EriguchiRun([*training, *measured, f"{scores.brevity_penalty:.3f}"], scores)
 
     def _searches(self, name: str) -> dict[str, TokenScores]:
         paths = {search: self.folder / name / f"{search}.tok" for search in SEARCHES}
@@ -147,22 +151,13 @@ class EriguchiRuns:
 
 def table_3(runs: EriguchiRuns) -> Section:
     """Models and objectives."""
-    pairs = [(f"tree2seq-{name}", f"{other}-{name}") for other in TABLE_3[1:] for name in OBJECTIVES]
-    pairs += [(f"anmt-{name}", f"anmt_reversed-{name}") for name in OBJECTIVES]
-    pairs += [(f"tree2seq-{more}", f"tree2seq-{fewer}") for fewer, more in itertools.pairwise(OBJECTIVES[:-1])]
-    pairs += [(f"{model}-softmax", f"{model}-{name}") for model in TABLE_3 for name in OBJECTIVES[:-1]]
-    title, blocks = _model_table(runs, "Table 3: models and objectives", TABLE_3, pairs)
-    models = {
-        objective: [[run.scores for run in runs.find_seeds(f"{model}-{objective}")] for model in ("tree2seq", "anmt")]
-        for objective in OBJECTIVES
-    }
-    return title, [*blocks, *corrected("The main claim, tree2seq beats anmt", models)]
+    return _model_table(runs, "Table 3: models and objectives", TABLE_3, TABLE_3_CLAIMS)
 
 
 def table_4(runs: EriguchiRuns) -> Section:
     """Searches: RIBES, BLEU, BLEU's brevity penalty, and the length of the translations over the references'."""
     header = ["run", "search", "beam", *MEASURES, "brevity penalty", "length ratio"]
-    rows, lacking, claims, holm = [], [], [], []
+    rows, lacking = [], []
     for name, searches in {SEARCHED: {}, **runs.searches}.items():
         if not searches and name != SEARCHED:
             continue
@@ -172,24 +167,19 @@ def table_4(runs: EriguchiRuns) -> Section:
             label, beam = SEARCHES[search]
             numbers = [f"{score:.2f}" for score in scores.scores.values()]
             rows.append([name, label, str(beam), *numbers, *lengths])
-    for name in dict.fromkeys(name.split("-seed")[0] for name in runs.searches):
-        seeds = [runs.searches.get(f"{name}{seed}", {}) for seed in runs.seeds]
-        sides = {}
-        for better, worse in SEARCH_CLAIMS:
+    claims: dict[str, dict[str, Sides]] = {claim: {} for claim in SEARCH_CLAIMS}
+    for claim, pairs in SEARCH_CLAIMS.items():
+        for name, (better, worse) in itertools.product(dict.fromkeys(map(_without_seed, runs.searches)), pairs):
+            seeds = [runs.searches.get(f"{name}{seed}", {}) for seed in runs.seeds]
             both = [(of[better], of[worse]) for of in seeds if better in of and worse in of]
             if both:
-                claims.append(agreement(f"{name}: {better} beats {worse}", *zip(*both), same_models=True))
-                if better == TRANSLATIONS.removesuffix(".tok"):
-                    sides[f"above {worse}"] = list(zip(*both))
-        holm += corrected(f"{name}: the claim that length statistics help", sides, same_models=True)
-    title, blocks = _section("Table 4: searches", table(header, rows), lacking, claims)
-    return title, [*blocks, *holm]
+                claims[claim][f"{name}, {better} above {worse}"] = tuple(zip(*both))
+    return _section("Table 4: searches", table(header, rows), lacking, claims, same_models=True)
 
 
 def table_5(runs: EriguchiRuns) -> Section:
     """With and without sequential LSTMs."""
-    pairs = [(f"tree2seq-{objective}", f"phrases_only-{objective}") for objective in OBJECTIVES]
-    return _model_table(runs, "Table 5: the sequential LSTMs", TABLE_5, pairs)
+    return _model_table(runs, "Table 5: the sequential LSTMs", TABLE_5, TABLE_5_CLAIMS)
 
 
 def attention(runs: EriguchiRuns) -> Section:
@@ -205,8 +195,10 @@ def attention(runs: EriguchiRuns) -> Section:
     return "Attention to phrases", [table(header, rows), how] if rows else [f"No run has {SCORES}."]
 
 
-def _model_table(runs: EriguchiRuns, title: str, models: Sequence[str], pairs: Iterable[tuple[str, str]]) -> Section:
-    """A row for each run, the runs that are missing, and whether the first of each of ``pairs`` beats the second."""
+def _model_table(
+    runs: EriguchiRuns, title: str, models: Sequence[str], claims: Mapping[str, Sequence[tuple[str, str]]]
+) -> Section:
+    """A row for each run, the runs that are missing, and the verdicts on the claims."""
     rows, lacking = [], []
     for model, objective, seed in itertools.product(models, OBJECTIVES, runs.seeds):
         name = f"{model}-{objective}{seed}"
@@ -215,56 +207,52 @@ def _model_table(runs: EriguchiRuns, title: str, models: Sequence[str], pairs: I
             rows.append([MODELS[model], objective + seed.replace("-seed", ", seed "), *run.cells])
         elif not seed or runs.lacks(name) != "no folder":
             lacking.append(f"{name} ({runs.lacks(name)})")
-    claims = []
-    for better, worse in pairs:
-        sides = runs.find_seeds(better), runs.find_seeds(worse)
-        if all(sides):
-            perplexity = ", ".join(f"{statistics.mean(run.perplexity for run in side):.2f}" for side in sides)
-            claim = agreement(f"{better} beats {worse}", *([run.scores for run in side] for side in sides))
-            claims.append(f"{claim}, perplexity not decided ({perplexity})")
-    return _section(title, table(HEADER, rows), lacking, claims)
+    sides = {
+        claim: {f"{better} above {worse}": (runs.find_seeds(better), runs.find_seeds(worse)) for better, worse in pairs}
+        for claim, pairs in claims.items()
+    }
+    return _section(title, table(HEADER, rows), lacking, sides)
 
 
-def corrected(claim: str, sides: Mapping[str, Sequence[Sequence[TokenScores]]], same_models: bool = False) -> list[str]:
-    """All tests of one claim by BLEU and RIBES, each named and given by its two sides, corrected by Holm (1979)."""
-    tests = {}
-    for name, both in sides.items():
-        for measure in (BLEU, RIBES) if all(both) else ():
-            scores = [[seed.measures[measure].resampled for seed in side] for side in both]
-            tests[f"{name} {measure}"] = Difference.between(*scores, same_models).p
-    numbers, largest = [], 0.0
-    for rank, (name, p) in enumerate(sorted(tests.items(), key=lambda test: test[1])):
-        largest = max(largest, min(1.0, (len(tests) - rank) * p))
-        numbers.append(f"{name} {p:.3f}, corrected {largest:.3f}")
-    how = f"{claim}, makes {len(tests)} tests. Their p, and p corrected by Holm:"
-    return [escape(f"{how} {'; '.join(numbers)}.")] if tests else []
+def _without_seed(name: str) -> str:
+    return name.partition("-seed")[0]
 
 
-def _section(title: str, numbers: str, lacking: Sequence[str], claims: Sequence[str]) -> Section:
-    """A table, the runs that are missing in it, and the claims."""
-    return title, [numbers, *missing(lacking), "The paper's claims:", bullets(claims or ["nothing to compare"])]
+def _section(
+    title: str,
+    numbers: str,
+    lacking: Sequence[str],
+    claims: Mapping[str, Mapping[str, Sides]],
+    same_models: bool = False,
+) -> Section:
+    """A table, the runs that are missing in it, and the verdicts on the claims."""
+    blocks = [numbers, *missing(lacking)]
+    for claim, sides in claims.items():
+        tests = {name: both for name, both in sides.items() if all(both)}
+        if tests:
+            blocks += [escape(f"{claim}:"), bullets(agreements(tests, same_models))]
+    return title, blocks
 
 
-def agreement(
-    claim: str, better: Sequence[TokenScores], worse: Sequence[TokenScores], same_models: bool = False
-) -> str:
-    """The claim, and by each measure whether ``better`` is better, each given by its seeds (`Difference.between`)."""
-    verdicts = []
-    for measure in MEASURES:
-        sides = [[scores.measures[measure].resampled for scores in side] for side in (better, worse)]
-        difference = Difference.between(*sides, same_models)
-        verdicts.append(f"{measure} {difference.verdict()} ({difference})")
-    return f"{claim}, {in_words((len(better), len(worse)))}: {', '.join(verdicts)}"
+def agreements(tests: Mapping[str, Sides], same_models: bool = False) -> list[str]:
+    """The tests of one claim: by each measure, whether the first of two systems is the better one."""
+    lines = {name: f"{name}, {in_words((len(first), len(second)))}" for name, (first, second) in tests.items()}
+    for measures in ((RIBES, BLEU), (UNPENALISED,)):  # each corrected by itself
+        names = [(name, measure) for name in tests for measure in measures]
+        sides = [[[scores.measures[of].resampled for scores in side] for side in tests[name]] for name, of in names]
+        results = decide([(Difference.between(*both, same_models), ABOVE) for both in sides])
+        for (name, measure), (verdict, numbers) in zip(names, results):
+            lines[name] += f"; {measure} {verdict} ({numbers})"
+    return list(lines.values())
 
 
 def report(runs: EriguchiRuns) -> str:
     """All tables, as Markdown."""
     sections = [make_section(runs) for make_section in (table_3, table_4, table_5, attention)]
-    how = f"{HOW} {count_intervals(block for _, blocks in sections for block in blocks)}"
     sections[0][1].insert(0, provenance())
     if runs.others:
         sections[-1][1].append(escape(f"In no table: {', '.join(runs.others)}."))
-    return to_markdown([*sections, ("How claims are tested", [escape(how)])])
+    return to_markdown([*sections, ("How claims are tested", [escape(HOW)])])
 
 
 def main() -> None:

@@ -6,6 +6,7 @@
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -42,10 +43,15 @@ class TokenScores:
         return float(words / expected)
 
 
+@cache  # many translations of a test set are equal
+def _ribes(reference: str, hypothesis: str) -> float:
+    return sentence_ribes(reference.split(), hypothesis.split())
+
+
 def score_tokens(reference: Sequence[str], hypotheses: Sequence[str]) -> TokenScores:
     """Score sentences, their tokens separated by spaces, against one reference each."""
-    ribes = [sentence_ribes(line.split(), hypothesis.split()) for line, hypothesis in zip(reference, hypotheses)]
-    by_ribes = Scored(np.array([[score, 1] for score in ribes]), lambda totals: 100 * totals[..., 0] / totals[..., 1])
+    ribes = np.array([[_ribes(*pair), 1] for pair in zip(reference, hypotheses)])
+    by_ribes = Scored(ribes, lambda totals: 100 * totals[..., 0] / totals[..., 1])
     by_bleu = [scored_by_bleu(hypotheses, reference, penalised) for penalised in (True, False)]
     return TokenScores(dict(zip(MEASURES, (by_ribes, *by_bleu))))
 

@@ -4,11 +4,11 @@ import random
 
 import numpy as np
 import pytest
-from scipy.stats import ttest_rel
+from scipy.stats import norm, ttest_rel
 
 from recipes.reproduce.bleu import metric, scored_by_bleu
-from recipes.reproduce.bootstrap import PRESENT, RESAMPLES, Difference, draw
-from recipes.reproduce.claims import AT_LEAST_AS_GOOD, NO_FALL, verdict
+from recipes.reproduce.bootstrap import ABOVE, RESAMPLES, Difference, decide, draw
+from recipes.reproduce.claims import AT_LEAST_AS_GOOD, NO_FALL, margin
 
 SEEDS = [np.array([score] * 3) for score in (30.0, 31.0, 32.0)]
 
@@ -46,7 +46,7 @@ def test_three_seeds_give_their_variance(others: list[np.ndarray], spread: float
 def test_two_searches_by_the_same_models_are_paired_by_seed() -> None:
     apart = Difference.between(SEEDS, [scores - gain for scores, gain in zip(SEEDS, (9, 10, 11))], same_models=True)
     assert (apart.low, apart.high) == pytest.approx((10 - 4.30 / 3**0.5, 10 + 4.30 / 3**0.5), rel=2e-3)
-    assert apart.p == pytest.approx(ttest_rel([30, 31, 32], [21, 21, 21]).pvalue, rel=2e-3)  # only seeds vary
+    assert apart.p() == pytest.approx(ttest_rel([30, 31, 32], [21, 21, 21]).pvalue, rel=2e-3)  # only seeds vary
 
 
 def test_two_seeds_are_told_apart() -> None:
@@ -67,6 +67,11 @@ def test_bleu_is_sacrebleus_where_long_ngrams_do_not_match() -> None:
         assert scored_by_bleu(lines, references, penalised=False).score * expected.bp == pytest.approx(expected.score)
 
 
+def normal(score: float, low: float, high: float) -> Difference:
+    """A difference with this interval, whose resamples are normally distributed."""
+    return Difference(score, score - (low + high) / 2, low, high, deviation=(high - low) / 2 / norm.isf(0.025))
+
+
 @pytest.mark.parametrize(
     ("score", "low", "high", "present", "no_fall", "as_good"),
     [
@@ -79,6 +84,19 @@ def test_bleu_is_sacrebleus_where_long_ngrams_do_not_match() -> None:
     ],
 )
 def test_verdicts(score: float, low: float, high: float, present: str, no_fall: str, as_good: str) -> None:
-    difference = Difference(score, score, low, high)
-    verdicts = [verdict(difference, claimed) for claimed in (PRESENT, NO_FALL, AT_LEAST_AS_GOOD)]
-    assert verdicts == [present, no_fall, as_good]
+    apart = normal(score, low, high)
+    claimed = [(side, margins * margin(apart)) for side, margins in (ABOVE, NO_FALL, AT_LEAST_AS_GOOD)]
+    assert [decide([(apart, bound)])[0][0] for bound in claimed] == [present, no_fall, as_good]
+
+
+def test_tests_of_one_claim_are_corrected_together() -> None:
+    p = [0.01, 0.04, 0.03, 0.005]
+    tests = [
+        normal(30, 1 - norm.isf(0.025) / norm.isf(each / 2), 1 + norm.isf(0.025) / norm.isf(each / 2)) for each in p
+    ]
+    assert [test.p() for test in tests] == pytest.approx(p)
+    results = decide([(test, ABOVE) for test in tests])
+    assert [verdict for verdict, _ in results] == ["agrees", "undecided", "undecided", "agrees"]
+    assert [text.partition("; ")[2] for _, text in results] == [
+        f"p {alone:.3f}, by Holm {corrected:.3f}" for alone, corrected in zip(p, (0.03, 0.06, 0.06, 0.02))
+    ]

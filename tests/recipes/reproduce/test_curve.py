@@ -1,4 +1,4 @@
-"""``reproduce.curve``."""
+"""The pictures of ``reproduce.curve``."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 from recipes.reproduce.curve import main
 from rnnsearch_fairseq.errors import InputError
 from tests.plugin.log_lines import inner_line, valid_line
+from tests.recipes.reproduce.builders import write
 
 Run = Callable[..., str]
 
@@ -17,14 +18,8 @@ def legend(figure: Figure) -> list[str]:
     return [text.get_text() for text in figure.legends[0].get_texts()]
 
 
-def write(path: Path, *lines: str) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("\n".join(lines) + "\n")
-    return path
-
-
 def test_one_log_has_two_lines(tmp_path: Path, run: Run, figures: list[Figure]) -> None:
-    log = write(tmp_path / "train.log", inner_line(50, 90), inner_line(100, 45, 30), valid_line(1, 5))
+    log = write(tmp_path / "train.log", [inner_line(50, 90), inner_line(100, 45, 30), valid_line(1, 5)])
     picture = tmp_path / "curve.png"
     assert run(main, log, "--output", picture) == f"learning curves -> {picture}\n"
     assert picture.read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
@@ -38,7 +33,7 @@ def test_several_logs_are_told_apart_in_grey_and_by_their_names(
     tmp_path: Path, run: Run, figures: list[Figure]
 ) -> None:
     lines = [inner_line(50, 90), valid_line(1, 5)]
-    logs = [write(tmp_path / name, *lines) for name in ("a_$1$/train.log", "b/c/train.log")]
+    logs = [write(tmp_path / name, lines) for name in ("a_$1$/train.log", "b/c/train.log")]
     run(main, *logs, "--output", tmp_path / "curve.svg")
     names = ["a_$1$/train.log, training", "a_$1$/train.log, development"]
     assert legend(figures[0]) == [*names, "c/train.log, training", "c/train.log, development"]
@@ -47,7 +42,7 @@ def test_several_logs_are_told_apart_in_grey_and_by_their_names(
 
 def test_bleu_against_training_time(tmp_path: Path, run: Run, figures: list[Figure]) -> None:
     lines = [inner_line(50, 90, 5400), valid_line(1, 5, updates=50, bleu=20.5), inner_line(100, 9, 5400)]
-    log = write(tmp_path / "train.log", *lines, valid_line(1, 5, bleu=31.5))
+    log = write(tmp_path / "train.log", [*lines, valid_line(1, 5, bleu=31.5)])
     run(main, log, "--output", tmp_path / "curve.pdf", "--measure", "bleu", "--against", "time")
     axes = figures[0].axes[0]
     assert (axes.get_xlabel(), axes.get_ylabel()) == ("Training time (hours)", "BLEU score")
@@ -56,8 +51,8 @@ def test_bleu_against_training_time(tmp_path: Path, run: Run, figures: list[Figu
 
 
 def test_what_a_log_does_not_hold_is_refused(tmp_path: Path, run: Run) -> None:
-    log = write(tmp_path / "train.log", inner_line(50, 90), valid_line(1, 5))
-    unvalidated = write(tmp_path / "unvalidated.log", inner_line(50, 90))
+    log = write(tmp_path / "train.log", [inner_line(50, 90), valid_line(1, 5)])
+    unvalidated = write(tmp_path / "unvalidated.log", [inner_line(50, 90)])
     picture = ["--output", tmp_path / "curve.png"]
     for words, named in (
         ([log, "--measure", "bleu"], r"train\.log: .*--eval-bleu"),

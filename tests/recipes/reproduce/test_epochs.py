@@ -1,44 +1,89 @@
-"""What is read of the epochs in a log of fairseq-train."""
+"""The epochs and the learning curves in a log of fairseq-train."""
 
 from pathlib import Path
 
 import pytest
 
-from recipes.reproduce.epochs import Epoch, read_train_log
+from recipes.reproduce.curve import Point, read_curve
+from recipes.reproduce.epochs import Epoch, read_kinds, read_train_log
 from rnnsearch_fairseq.errors import InputError
-from tests.plugin.log_lines import LINES, train_line, valid_line
-from tests.recipes.reproduce.test_curve_points import SIMPLE
+from tests.plugin.log_lines import LINES, inner_line, train_line, valid_line
+from tests.recipes.reproduce.builders import write
 
-FIRST = Epoch(1, 363, 166, 103.603, 8.249, 40.5, 97.741)
+# LINES as --log-format simple prints them.
+SIMPLE = [
+    "2026-11-21 08:59:28 | INFO | fairseq_cli.train | {'_name': None, 'common': {'log_format': 'simple'}}",
+    "2026-11-21 08:59:29 | INFO | fairseq.trainer | begin training epoch 1",
+    "2026-11-21 09:00:10 | INFO | train_inner | epoch 001:    100 / 363 loss=9.1, nll_word_nats=6.3, ppl=548.7, "
+    "ups=2.41, num_updates=100, train_wall=41",
+    "2026-11-21 09:02:29 | INFO | valid | epoch 001 | valid on 'valid' subset | loss 8.249 | "
+    "nll_sentence_nats 97.741 | ppl 40.5 | num_updates 363",
+    "2026-11-21 09:02:30 | INFO | fairseq_cli.train | end of epoch 1 (average epoch stats below)",
+    "2026-11-21 09:02:31 | INFO | train | epoch 001 | loss 8.756 | nll_sentence_nats 103.603 | ppl 432.37 | "
+    "num_updates 363 | train_wall 166",
+]
 
 
-def read(folder: Path, *lines: str) -> list[Epoch]:
-    path = folder / "train.log"
-    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    return read_train_log(path)
+def epochs(folder: Path, *lines: str) -> list[Epoch]:
+    return read_train_log(write(folder / "train.log", lines))
 
 
-def test_an_epoch_has_what_fairseq_printed(tmp_path: Path) -> None:
-    assert read(tmp_path, *LINES) == read(tmp_path, SIMPLE) == [FIRST]
+def curve(folder: Path, *lines: str) -> tuple[list[Point], list[Point]]:
+    return read_curve(write(folder / "train.log", lines))
+
+
+@pytest.mark.parametrize("lines", [LINES, SIMPLE], ids=["json", "simple"])
+def test_all_lines_have_the_statistics_that_fairseq_printed(lines: list[str], tmp_path: Path) -> None:
+    assert epochs(tmp_path, *lines) == [Epoch(1, 363, 166, 103.603, 8.249, 40.5, 97.741)]
+    _, intervals, validated = read_kinds(tmp_path / "train.log")
+    assert (intervals.keys(), validated.keys()) == ({100}, {363})
+    statistics = {"loss": 9.1, "nll_word_nats": 6.3, "ppl": 548.7, "ups": 2.41, "num_updates": 100, "train_wall": 41}
+    assert intervals[100] == {"epoch": 1, **statistics}
 
 
 def test_an_epoch_that_is_trained_again_replaces_itself_and_those_after_it(tmp_path: Path) -> None:
     lines = [line for number in (1, 2, 3, 4) for line in (valid_line(number, 7 - number), train_line(number))]
     again = [valid_line(2, 4.75), train_line(2, 45), valid_line(3, 4.25)]
-    assert [epoch.number for epoch in read(tmp_path, *lines)] == [1, 2, 3, 4]
-    resumed = read(tmp_path, *lines, *again)
-    assert [(epoch.number, epoch.seconds, epoch.dev_loss) for epoch in resumed] == [(1, 60, 6), (2, 45, 4.75)]
-    resumed = read(tmp_path, *lines, *again, train_line(3, 40))
-    assert [(epoch.number, epoch.seconds, epoch.dev_loss) for epoch in resumed[1:]] == [(2, 45, 4.75), (3, 40, 4.25)]
+    for more, expected in (([], [(2, 45, 4.75)]), ([train_line(3, 40)], [(2, 45, 4.75), (3, 40, 4.25)])):
+        resumed = epochs(tmp_path, *lines, *again, *more)
+        assert [(epoch.number, epoch.seconds, epoch.dev_loss) for epoch in resumed] == [(1, 60, 6), *expected]
 
 
 @pytest.mark.parametrize("losses", [(6, 5.5), ("nan", 5.5)])
 def test_of_several_validations_the_best_counts(tmp_path: Path, losses: tuple[float | str, float]) -> None:
-    (epoch,) = read(tmp_path, valid_line(1, losses[0], updates=50), valid_line(1, losses[1]), train_line(1))
+    (epoch,) = epochs(tmp_path, valid_line(1, losses[0], updates=50), valid_line(1, losses[1]), train_line(1))
     assert epoch.dev_loss == 5.5
 
 
-@pytest.mark.parametrize("lines", [LINES[:-1], [train_line(7).replace("train_wall", "other")]])
-def test_logs_that_say_too_little_are_refused(tmp_path: Path, lines: list[str]) -> None:
-    with pytest.raises(InputError, match=r"train\.log"):
-        read(tmp_path, *lines)
+def test_a_curve_has_the_updates_of_the_log_and_interpolated_times(tmp_path: Path) -> None:
+    validated = [valid_line(1, 5, updates=updates) for updates in (60, 150)]
+    lines = [inner_line(50, 90), validated[0], inner_line(100, 80, 30), inner_line(150, 70, 20), validated[1]]
+    lines += [valid_line(1, 5, "valid1", updates=150), valid_line(1, 5, updates=180, bleu=31.2), train_line(2)]
+    train, dev = curve(tmp_path, *lines, "2026 | INFO | update 200")
+    assert train == [Point(50, 10, 90, None), Point(100, 40, 80, None), Point(150, 60, 70, None)]
+    assert dev == [Point(60, 16, 40.5, None), Point(150, 60, 40.5, None), Point(180, 72, 40.5, 31.2)]
+
+
+def test_a_curve_without_updates_between_has_epochs(tmp_path: Path) -> None:
+    train, dev = curve(tmp_path, valid_line(1, 5), train_line(1), valid_line(2, 4), train_line(2, 90))
+    assert train == [Point(100, 60, 32, None), Point(200, 150, 32, None)]
+    assert [point.seconds for point in dev] == [60, 150]
+    train, dev = curve(tmp_path, valid_line(1, 5), train_line(1).replace("train_wall", "other"))
+    assert [point.seconds for point in (*train, *dev)] == [None, None]
+
+
+def test_what_was_trained_again_replaces_a_curve_from_there_on(tmp_path: Path) -> None:
+    lines = [inner_line(50, 90), valid_line(1, 5, updates=60), inner_line(100, 80), valid_line(1, 5, updates=100)]
+    again = [inner_line(100, 79, 20), inner_line(150, 70)]
+    train, dev = curve(tmp_path, *lines, train_line(1), inner_line(150, 75), *again)
+    assert train == [Point(50, 10, 90, None), Point(100, 30, 79, None), Point(150, 40, 70, None)]
+    assert [point.updates for point in dev] == [60]
+
+
+def test_logs_that_say_too_little_are_refused(tmp_path: Path) -> None:
+    for lines in (LINES[:-1], [train_line(7).replace("train_wall", "other")]):
+        with pytest.raises(InputError, match=r"train\.log"):
+            epochs(tmp_path, *lines)
+    for lines in (["nothing"], [valid_line(1, 5).replace('"100"', '"nan"')]):
+        with pytest.raises(InputError, match=r"train\.log: "):
+            curve(tmp_path, *lines)
