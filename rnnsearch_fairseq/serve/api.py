@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, HTTPException, Request
 
 from rnnsearch_fairseq.serve.messages import Answer, Model, Partial, Problem, TranslationRequest
-from rnnsearch_fairseq.serve.scheduler import PendingRequest
+from rnnsearch_fairseq.serve.worker import PendingRequest
 
 REFUSAL = {"model": Problem, "description": "Why the request is refused; 503: busy, please try again in a moment"}
 router = APIRouter(prefix="/api", responses={"default": REFUSAL})
@@ -16,12 +16,16 @@ router = APIRouter(prefix="/api", responses={"default": REFUSAL})
 async def submit(message: TranslationRequest, request: Request) -> AsyncIterator[PendingRequest]:
     """Put a request into the queue, and abandon it when its client has the answer or has left."""
     pending = PendingRequest(message)
-    if not request.app.state.scheduler.submit(pending):
+    if not request.app.state.worker.submit(pending):
         raise HTTPException(503, "the server is busy; please try again in a moment", {"Retry-After": "1"})
     try:
         yield pending
     finally:
         pending.abandoned = True
+
+
+submitted = contextlib.asynccontextmanager(submit)
+Submitted = Annotated[PendingRequest, Depends(submit)]
 
 
 async def wait_for_answer(pending: PendingRequest, request: Request) -> Answer:
@@ -32,10 +36,6 @@ async def wait_for_answer(pending: PendingRequest, request: Request) -> Answer:
         if await request.is_disconnected():
             break
     raise HTTPException(503, "the connection was closed")
-
-
-Submitted = Annotated[PendingRequest, Depends(submit)]
-submitted = contextlib.asynccontextmanager(submit)
 
 
 @router.get("/model")

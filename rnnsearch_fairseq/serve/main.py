@@ -44,11 +44,10 @@ def main() -> None:
     translator = load_with_replacements(args)
     parses = translator.reads_trees and translator.languages[0] == "en" and shutil.which(PROGRAM)
     worker = Worker(translator, LinkParser(SECONDS_TO_PARSE) if parses else None)
-    listening = open_socket(args.host, args.port)
-    address, port = listening.getsockname()[:2]
-    name = f"[{address}]" if ":" in address else address
-    hosts = (*LOOPBACK, name) if ipaddress.ip_address(address).is_loopback else ("*",)
-    app = make_app(worker, hosts, args.cors)
-    print(f"http://{name}:{port}/  (Ctrl-C ends)", flush=True)
-    with contextlib.suppress(KeyboardInterrupt):
-        make_server(app).run(sockets=[listening])
+    with open_socket(args.host, args.port) as listening, contextlib.suppress(KeyboardInterrupt):
+        address, port = listening.getsockname()[:2]
+        name = f"[{address}]" if ":" in address else address
+        hosts = (*LOOPBACK, name) if ipaddress.ip_address(address).is_loopback else ("*",)
+        server = make_server(make_app(worker, hosts, args.cors))
+        print(f"http://{name}:{port}/  (Ctrl-C ends)", flush=True)
+        server.run(sockets=[listening])

@@ -8,13 +8,12 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 MAX_TRANSLATIONS = 32  # of a request
 MAX_BYTES = 256_000  # of a request
 DIGITS = 4
-
-
 # Where a length has a bound, pydantic refuses half of a character (a surrogate), which JSON can hold.
 Text = Annotated[str, Field(max_length=MAX_BYTES)]
 # Moses tokens may hold HTML entities.
 Words = Annotated[list[str], BeforeValidator(lambda words: [html.unescape(word) for word in words])]
 Rounded = BeforeValidator(lambda tensor: tensor if tensor is None else tensor.double().round(decimals=DIGITS).tolist())
+Matrix = Annotated[list[list[float]] | None, Rounded]
 
 
 class Model(BaseModel):
@@ -30,12 +29,10 @@ class Model(BaseModel):
 
 
 class TranslationRequest(BaseModel):
-    """Sentences to translate."""
+    """Sentences to translate, with trees for models that read trees, in Penn brackets or as transitions, or null."""
 
     sentences: list[Text] = Field(min_length=1, fail_fast=True, examples=[["A dog runs on the beach."]])
-    trees: Annotated[list[Text | None], Field(fail_fast=True)] | None = Field(
-        None, description="For models that read trees: each sentence in Penn brackets or as transitions, or null"
-    )
+    trees: Annotated[list[Text | None], Field(fail_fast=True)] | None = None
     nbest: int = Field(1, ge=1, description="Translations of each sentence")
 
     @model_validator(mode="after")
@@ -58,22 +55,16 @@ class Translation(BaseModel):
     target: Words = Field(description="The words of the translation as the model splits text, and end-of-sentence")
     target_unknown: list[bool] = Field(description="Whether the model wrote the unknown word")
     logprobs: Annotated[list[float], Rounded] = Field(description="ln p of each word, given the words before it")
-    weights: Annotated[list[list[float]] | None, Rounded] = Field(
-        description="The attention to the source's words, a row for each target word; null if there is none"
-    )
-    phrase_weights: Annotated[list[list[float]] | None, Rounded] = Field(
-        description="The attention to phrases; null for models that read no trees"
-    )
+    weights: Matrix = Field(description="The attention to source words, a row a target word; null: there is none")
+    phrase_weights: Matrix = Field(description="The attention to phrases; null for models that read no trees")
 
 
 class Translated(BaseModel):
-    """The translations of a sentence, best first."""
+    """The translations of a sentence, best first. A phrase is its first word, from 0, and the word after its last."""
 
     source: Words = Field(description="The words of the sentence as the model splits text, and end-of-sentence")
     source_unknown: list[bool] = Field(description="Whether the model does not know the word")
-    phrases: list[tuple[int, int]] | None = Field(
-        description="The first word of each phrase, from 0, and the word after its last one"
-    )
+    phrases: list[tuple[int, int]] | None
     translations: list[Translation]
 
 
@@ -90,7 +81,7 @@ class Answer(BaseModel):
 
 
 class Partial(BaseModel):
-    """The best unfinished translation during the search."""
+    """The best unfinished translation during the search. ``sentence`` is its position in the request, from 0."""
 
-    sentence: int = Field(description="The sentence's position in the request, from 0")
+    sentence: int
     text: str

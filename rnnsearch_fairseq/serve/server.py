@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
-from typing import ClassVar
 from urllib.parse import urlsplit
 
 import uvicorn
@@ -23,7 +22,6 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.serve import api, libretranslate
 from rnnsearch_fairseq.serve.messages import MAX_BYTES, MAX_TRANSLATIONS, Model
-from rnnsearch_fairseq.serve.scheduler import Scheduler
 from rnnsearch_fairseq.serve.worker import Worker
 from rnnsearch_fairseq.version import __version__
 
@@ -46,13 +44,13 @@ def make_app(worker: Worker, hosts: Sequence[str] = LOOPBACK, cors: Sequence[str
 
     @contextlib.asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        app.state.scheduler = Scheduler(worker)
-        task = asyncio.create_task(app.state.scheduler.run())
+        task = asyncio.create_task(worker.run())
         yield
         task.cancel()
         await asyncio.wait([task])
 
     app = FastAPI(title="rnnsearch serve", version=__version__, docs_url=None, redoc_url=None, lifespan=lifespan)
+    app.state.worker = worker
     app.state.model = Model(
         source_lang=translator.languages[0],
         target_lang=translator.languages[1],
@@ -110,27 +108,21 @@ class Connection(H11Protocol):
     uvicorn never closes a connection that sends nothing, or half of a request, so idle ones would lock everybody out.
     """
 
-    _open: ClassVar[dict["Connection", None]] = {}  # oldest first
+    def connection_made(self, transport: asyncio.Transport) -> None:
+        super().connection_made(transport)
+        self.opened = self.loop.time()
+        if len(self.connections) > MAX_CONNECTIONS:
+            idle = [connection for connection in self.connections if not connection.has_waiting_client]
+            oldest = min(idle, key=lambda connection: connection.opened)
+            self.connections.discard(oldest)
+            oldest.transport.abort()
 
     @property
     def has_waiting_client(self) -> bool:
         """Whether a client has sent a whole request, and reads what it gets of the answer."""
         cycle = self.cycle
-        if cycle is None or cycle.more_body or cycle.response_complete or cycle.disconnected:
-            return False
-        return not self.flow.write_paused
-
-    def connection_made(self, transport: asyncio.Transport) -> None:
-        super().connection_made(transport)
-        self._open[self] = None
-        if len(self._open) > MAX_CONNECTIONS:
-            closed = next(connection for connection in self._open if not connection.has_waiting_client)
-            del self._open[closed]
-            closed.transport.abort()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        super().connection_lost(exc)
-        self._open.pop(self, None)
+        is_answering = cycle and not (cycle.more_body or cycle.response_complete or cycle.disconnected)
+        return bool(is_answering) and not self.flow.write_paused
 
     def eof_received(self) -> bool:
         """Answer a client that has closed its own side only."""

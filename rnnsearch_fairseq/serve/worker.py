@@ -1,71 +1,173 @@
-"""The work of the thread: read, parse and translate the sentences of a batch."""
+"""The queue of requests, and the thread that reads, parses and translates their sentences in batches."""
 
+import asyncio
+import logging
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections import deque
+from collections.abc import AsyncIterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import NamedTuple
 
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.inference.translator import Source, Text, Translator
 from rnnsearch_fairseq.search import OnStep
 from rnnsearch_fairseq.serve.link_grammar import LinkParser
-from rnnsearch_fairseq.serve.messages import Partial, Problem, Translated
-from rnnsearch_fairseq.serve.scheduler import Abandoned, Job
+from rnnsearch_fairseq.serve.messages import Answer, Partial, Problem, Translated, TranslationRequest
 from rnnsearch_fairseq.text.markup import unmask
 from rnnsearch_fairseq.text.trees import Parse, read_penn
 from rnnsearch_fairseq.text.words import END
 
-SECONDS_BETWEEN_PARTIALS = 0.05
+logger = logging.getLogger(__name__)
+
+MAX_WAITING = 256  # requests
+MAX_BATCH_CHARACTERS = 4_096
+MIN_CHARACTERS = 64  # a shorter sentence counts as one of these
 MAX_CHARACTERS = 10_000  # of a text; others wait for it
 MAX_WORDS = 100  # of a sentence that is parsed
+SECONDS_BETWEEN_REPORTS = 1.0
+SECONDS_BETWEEN_PARTIALS = 0.05
 
 
-@dataclass
-class Worker:
-    """Translates batches of sentences; ``parser`` parses the sentences that come without a tree."""
+class Abandoned(Exception):
+    """Nobody waits for any sentence of a batch."""
 
-    translator: Translator
-    parser: LinkParser | None = None
 
-    def __call__(self, jobs: Sequence[Job]) -> None:
-        """Report the translations of each job, or an error."""
-        sources: dict[Job, Text] = {}
-        for job in jobs:
-            if job.request.abandoned:
-                continue
+class PendingRequest:
+    """A request, between the event loop and the thread. If it is ``abandoned``, its sentences are left out."""
+
+    def __init__(self, message: TranslationRequest) -> None:
+        trees = message.trees or [None] * len(message.sentences)
+        sentences = enumerate(zip(message.sentences, trees))
+        self.jobs = deque(Job(self, number, sentence, tree) for number, (sentence, tree) in sentences)
+        self.nbest, self.abandoned = message.nbest, False
+        self._results: list[Translated | Problem | None] = [None] * len(message.sentences)
+        self._loop, self._news = asyncio.get_running_loop(), asyncio.Queue()
+
+    def report(self, number: int, news: Partial | Translated | Problem) -> None:
+        """Pass on what is known of a sentence; called by the thread."""
+        self._loop.call_soon_threadsafe(self._news.put_nowait, (number, news))
+
+    async def progress(self) -> AsyncIterator[Partial | Answer | None]:
+        """Yield unfinished translations, None after a second without news, and at last the answer."""
+        while None in self._results:
             try:
-                sources[job] = self._read(job)
-            except InputError as error:
-                job.request.report(job.number, Problem(error=str(error)))
-        if sources:
-            texts, nbest, watch = [*sources.values()], max(job.nbest for job in sources), self._watcher(sources)
-            translations = self.translator.search(texts, nbest=nbest, on_step=watch)
-            for (job, text), pairs in zip(sources.items(), translations):
-                shown = [replace(pair, target=_show(pair.target, text)) for pair in pairs[: job.nbest]]
-                about = {name: getattr(pairs[0], name) for name in ("source_unknown", "phrases")}
-                about |= {"source": _show(pairs[0].source, text), "translations": shown}
-                job.request.report(job.number, Translated(**about))
+                number, news = await asyncio.wait_for(self._news.get(), SECONDS_BETWEEN_REPORTS)
+            except asyncio.TimeoutError:
+                yield None
+                continue
+            if isinstance(news, Partial):
+                yield news
+            else:
+                self._results[number] = news
+        yield Answer(sentences=self._results)
+
+
+class Job(NamedTuple):
+    """A sentence of a request, its number there from 0, and its tree."""
+
+    request: PendingRequest
+    number: int
+    sentence: str
+    tree: str | None
+
+
+class Worker:
+    """Translates the sentences of waiting requests in batches, in a thread of its own.
+
+    Half of a batch is for the first sentence of each waiting request, so a short request never waits for all of a long
+    one. The rest is for all sentences of the requests that arrived first, so requests of one length are answered in
+    order of arrival. ``parser`` parses the sentences that come without a tree.
+    """
+
+    def __init__(self, translator: Translator, parser: LinkParser | None = None) -> None:
+        self.translator = translator
+        self._parser = parser
+        self._requests: list[PendingRequest] = []
+        self._arrived = asyncio.Event()
+
+    def submit(self, request: PendingRequest) -> bool:
+        """Put a request into the queue; False if too many wait."""
+        self._requests = [waiting for waiting in self._requests if not waiting.abandoned]
+        if len(self._requests) >= MAX_WAITING:
+            return False
+        self._requests.append(request)
+        self._arrived.set()
+        return True
+
+    async def run(self) -> None:
+        """Translate until this task is cancelled."""
+        with ThreadPoolExecutor(1, "translation") as thread:
+            while await self._arrived.wait():
+                if jobs := self._take_batch():
+                    await asyncio.get_running_loop().run_in_executor(thread, self._work, jobs)
+                else:
+                    self._arrived.clear()
+
+    def _take_batch(self) -> list[Job]:
+        waiting = [request for request in self._requests if not request.abandoned]
+        turns = [(request, MAX_BATCH_CHARACTERS // 2) for request in waiting]
+        turns += [(request, MAX_BATCH_CHARACTERS) for request in waiting for _ in request.jobs]
+        jobs: list[Job] = []
+        characters = 0
+        for request, limit in turns:
+            if request.jobs and characters < limit:
+                jobs.append(request.jobs.popleft())
+                characters += max(len(jobs[-1].sentence), MIN_CHARACTERS)
+        self._requests = [request for request in waiting if request.jobs]
+        return jobs
+
+    def _work(self, jobs: Sequence[Job]) -> None:
+        try:
+            self.translate(jobs)
+        except Abandoned:
+            pass
+        except Exception as error:  # the next batch may succeed
+            logger.exception("a batch could not be translated")
+            problem = Problem(error=f"the text cannot be translated: the server failed ({type(error).__name__})")
+            for job in jobs:
+                job.request.report(job.number, problem)
+
+    def translate(self, jobs: Sequence[Job]) -> None:
+        """Report the translations of each job, or an error; raises Abandoned if nobody waits for any of them."""
+        texts: dict[Job, Text] = {}
+        for job in jobs:
+            if not job.request.abandoned:
+                try:
+                    texts[job] = self._read(job)
+                except InputError as error:
+                    job.request.report(job.number, Problem(error=str(error)))
+        nbest = max((job.request.nbest for job in texts), default=1)
+        translations = self.translator.search([*texts.values()], nbest=nbest, on_step=self._watcher(texts))
+        for (job, text), pairs in zip(texts.items(), translations):
+            result = Translated(
+                source=_show(pairs[0].source, text),
+                source_unknown=pairs[0].source_unknown,
+                phrases=pairs[0].phrases,
+                translations=[replace(pair, target=_show(pair.target, text)) for pair in pairs[: job.request.nbest]],
+            )
+            job.request.report(job.number, result)
 
     def _read(self, job: Job) -> Text:
         if len(job.sentence) > MAX_CHARACTERS:
             most = f"and at most {MAX_CHARACTERS:,} are translated at a time"
             raise InputError(f"the text has {len(job.sentence):,} characters, {most}; split it")
         text = self.translator.read_text(job.sentence, job.tree, "the text")
-        if job.tree or len(text.sources) > 1:  # the pieces of a text have no tree in common
+        if self._parser is None or job.tree or len(text.sources) > 1:  # pieces of a text have no tree in common
             return text
         return text._replace(sources=[*map(self._parse, text.sources)])
 
     def _parse(self, source: Source) -> Source:
-        """Add the parse of a source, if there is a parser and it finds a parse."""
-        if self.parser is not None and len(source.words) <= MAX_WORDS:
-            brackets = self.parser.parse(source.words)
-            parse = read_penn(brackets) if isinstance(brackets, str) else None
-            if isinstance(parse, Parse) and len(parse.words) == len(source.words):
-                return source._replace(tree=parse.tree)
+        """Add the parse of a source, if the parser finds one."""
+        brackets = self._parser.parse(source.words) if len(source.words) <= MAX_WORDS else None
+        parse = read_penn(brackets or "")
+        if isinstance(parse, Parse) and len(parse.words) == len(source.words):
+            return source._replace(tree=parse.tree)
         return source
 
-    def _watcher(self, sources: dict[Job, Text]) -> OnStep:
+    def _watcher(self, texts: dict[Job, Text]) -> OnStep:
         """A function that shows unfinished translations, and ends the search if nobody waits for any."""
-        jobs, shown = list(sources), time.monotonic()
+        jobs, shown = [*texts], time.monotonic()
 
         def watch(best: dict[int, list[int]]) -> None:
             nonlocal shown
@@ -76,7 +178,7 @@ class Worker:
             shown = time.monotonic()
             for number, ids in best.items():
                 job, words = jobs[number], self.translator.target_vocabulary.words(ids)
-                text = self.translator.decode(words, sources[job].sources[0])
+                text = self.translator.decode(words, texts[job].sources[0])
                 job.request.report(job.number, Partial(sentence=job.number, text=text))
 
         return watch

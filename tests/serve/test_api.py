@@ -19,7 +19,7 @@ from fastapi.testclient import TestClient
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.inference.translator import Translator, load
 from rnnsearch_fairseq.serve import main as command
-from rnnsearch_fairseq.serve import scheduler, worker
+from rnnsearch_fairseq.serve import worker
 from tests.trained import PAIRS, PARSES
 
 pytestmark = [pytest.mark.train, pytest.mark.filterwarnings("ignore::UserWarning")]
@@ -112,7 +112,7 @@ def test_bad_sentences_are_refused_and_the_others_answered(client: TestClient) -
 
 
 def test_a_full_queue_is_politely_busy(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scheduler, "MAX_WAITING", 0)
+    monkeypatch.setattr(worker, "MAX_WAITING", 0)
     response = client.post(STREAM, json={"sentences": ["a", "b"]})
     assert (response.status_code, response.headers["Retry-After"]) == (503, "1")
     assert "busy" in response.json()["error"]

@@ -2,13 +2,14 @@
 
 import asyncio
 import threading
+from argparse import Namespace
 from collections.abc import AsyncIterator, Sequence
 
 import pytest
 
-from rnnsearch_fairseq.serve import scheduler as scheduling
+from rnnsearch_fairseq.serve import worker as module
 from rnnsearch_fairseq.serve.messages import Problem, TranslationRequest
-from rnnsearch_fairseq.serve.scheduler import Job, PendingRequest, Scheduler
+from rnnsearch_fairseq.serve.worker import Job, PendingRequest, Worker
 from tests.serve.live import PATIENCE
 
 pytestmark = pytest.mark.anyio
@@ -53,20 +54,21 @@ def gate() -> Gate:
 
 
 @pytest.fixture
-async def scheduler(gate: Gate) -> AsyncIterator[Scheduler]:
-    """A scheduler whose thread is at work on a first sentence."""
-    scheduler = Scheduler(gate)
-    task = asyncio.create_task(scheduler.run())
-    assert scheduler.submit(make("first"))
+async def worker(gate: Gate, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Worker]:
+    """A worker whose thread is at work on a first sentence."""
+    monkeypatch.setattr(Worker, "translate", lambda _, jobs: gate(jobs))
+    worker = Worker(Namespace())
+    task = asyncio.create_task(worker.run())
+    assert worker.submit(make("first"))
     assert await asyncio.to_thread(gate.entered.wait, PATIENCE)
-    yield scheduler
+    yield worker
     gate.opened.set()
     task.cancel()
 
 
-async def test_a_batch_has_a_sentence_of_each_request_and_all_of_the_first(scheduler: Scheduler, gate: Gate) -> None:
+async def test_a_batch_has_a_sentence_of_each_request_and_all_of_the_first(worker: Worker, gate: Gate) -> None:
     long, short, other = make(*[LONG + str(number) for number in range(6)]), make("b", "c", "d"), make("e")
-    assert all(map(scheduler.submit, (long, short, other)))
+    assert all(map(worker.submit, (long, short, other)))
     gate.opened.set()
     assert await answers(other) == ["e"]
     assert await answers(short) == ["b", "c", "d"]
@@ -74,9 +76,9 @@ async def test_a_batch_has_a_sentence_of_each_request_and_all_of_the_first(sched
     assert gate.batches == [["first"], ["0", "b", "e", "1", "2", "3"], ["4", "c", "5", "d"]]  # four long ones fill it
 
 
-async def test_requests_of_one_length_are_answered_in_order_of_arrival(scheduler: Scheduler, gate: Gate) -> None:
+async def test_requests_of_one_length_are_answered_in_order_of_arrival(worker: Worker, gate: Gate) -> None:
     requests = [make(*[f"{name}{number}" for number in range(20)]) for name in "abcdef"]
-    assert all(map(scheduler.submit, requests))
+    assert all(map(worker.submit, requests))
     gate.opened.set()
     await asyncio.gather(*map(answers, requests))
     last = [next(n for n, batch in enumerate(gate.batches) if f"{name}19" in batch) for name in "abcdef"]
@@ -84,24 +86,24 @@ async def test_requests_of_one_length_are_answered_in_order_of_arrival(scheduler
 
 
 async def test_a_full_queue_refuses_requests_until_a_client_leaves(
-    scheduler: Scheduler, gate: Gate, monkeypatch: pytest.MonkeyPatch
+    worker: Worker, gate: Gate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(scheduling, "MAX_WAITING", 2)
+    monkeypatch.setattr(module, "MAX_WAITING", 2)
     waiting, left = make("a", "b", "c"), make("d")
-    assert scheduler.submit(waiting) and scheduler.submit(left)
-    assert not scheduler.submit(make("i"))
+    assert worker.submit(waiting) and worker.submit(left)
+    assert not worker.submit(make("i"))
     left.abandoned = True  # makes room at once, and is not worked on
     last = make("j")
-    assert scheduler.submit(last)
+    assert worker.submit(last)
     gate.opened.set()
     assert (await answers(waiting), await answers(last)) == (["a", "b", "c"], ["j"])
     assert not any("d" in batch for batch in gate.batches)
 
 
-async def test_a_failure_costs_only_its_batch(scheduler: Scheduler, gate: Gate) -> None:
+async def test_a_failure_costs_only_its_batch(worker: Worker, gate: Gate) -> None:
     gate.opened.set()
     failed, other = make("a", "bad"), make("c")
-    assert scheduler.submit(failed)
+    assert worker.submit(failed)
     assert ["MemoryError" in error for error in await answers(failed)] == [True, True]
-    assert scheduler.submit(other)
+    assert worker.submit(other)
     assert await answers(other) == ["c"]
