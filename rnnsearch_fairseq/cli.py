@@ -20,7 +20,7 @@ GROUPS = {
         "serve": ("serve.main:main", "serve a translation page and a JSON API"),
         "score": ("inference.score:main", "compute log-probabilities and attention of given translations"),
         "plot alignment": ("plots.alignment:main", "plot the alignment of a sentence (Bahdanau et al., Figure 3)"),
-        "info": ("inference.info:main", "print what a model is"),
+        "info": ("inference.export:print_info", "print what a model is"),
     },
     "Train a model": {
         "prepare": ("corpus.prepare:main", "split parallel text into words or subwords, and write train.sh"),

@@ -15,7 +15,6 @@ import itertools
 import os
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 from tqdm import tqdm
@@ -25,12 +24,11 @@ from rnnsearch_fairseq.documents.fill import translate_documents
 from rnnsearch_fairseq.documents.formats import is_readable, refuse_document
 from rnnsearch_fairseq.errors import InputError, quote
 from rnnsearch_fairseq.inference.loading import model_files
-from rnnsearch_fairseq.inference.options import add_model_options, add_search_options, search_options
-from rnnsearch_fairseq.inference.translator import Text, Translator, load
+from rnnsearch_fairseq.inference.options import add_model_options, add_search_options, load_with_replacements
+from rnnsearch_fairseq.inference.translator import Text, Translator
 from rnnsearch_fairseq.output import check_not_input, open_output
 from rnnsearch_fairseq.text.language import LanguageCheck
 from rnnsearch_fairseq.text.lines import LINE_ENDS, MAX_LINE_BYTES, check_line, open_bytes, read_lines
-from rnnsearch_fairseq.text.terms import Terms
 
 READ_AHEAD = 1 << 16  # bytes
 BLANK_LINE_ENDS = str.maketrans(dict.fromkeys(LINE_ENDS, " "))  # a line of text has one line of output
@@ -48,17 +46,6 @@ def read_arriving(path: Path | None) -> Iterator[list[bytes]]:
                 raise InputError(f"{path or 'standard input'}: a line has over {MAX_LINE_BYTES:,} bytes; split it")
     if incomplete:
         yield [incomplete]
-
-
-def read_dictionary(path: Path) -> dict[str, str]:
-    """Read the translation of each source word; each line of the file begins with these two words."""
-    dictionary = {}
-    for number, line in enumerate(read_lines(path), 1):
-        words = line.split()
-        if len(words) < 2:
-            raise InputError(f"{path}, line {number}: not a word and its translation; delete it or complete it")
-        dictionary[words[0]] = words[1]
-    return dictionary
 
 
 def read_texts(
@@ -89,19 +76,6 @@ def read_texts(
         yield texts
     if tree_lines is not None and next(tree_lines, None) is not None:
         raise InputError(f"{trees}: has more lines than the text; give a tree for each line of the text")
-
-
-def load_with_replacements(args: argparse.Namespace) -> Translator:
-    """Load the model of a command line, with the dictionary of ``--replace-unknown`` and the words of ``--terms``."""
-    name = args.replace_unknown
-    dictionary = {} if name == "" else name and read_dictionary(Path(name))
-    translator = load(args.model, args.device, **search_options(args))
-    translator.dictionary = dictionary
-    if args.terms is not None:
-        translator.reader = replace(translator.reader, terms=Terms.read(args.terms))
-    if not translator.has_attention and (dictionary is not None or getattr(args, "alignments", None) is not None):
-        raise InputError("the model has no alignment (RNNencdec); leave out --replace-unknown and --alignments")
-    return translator
 
 
 def parse_arguments() -> argparse.Namespace:

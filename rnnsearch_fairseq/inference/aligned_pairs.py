@@ -76,14 +76,9 @@ class AlignedPair:
         """The pair as a line of JSON, described in ``rnnsearch score --help``; numbers have six decimals."""
         sides = ((self.source, self.source_unknown), (self.target, self.target_unknown))
         source, target = ([UNKNOWN if unknown else word for word, unknown in zip(*side)] for side in sides)
-        record = {
-            "id": self.number,
-            "source": source,
-            "target": target,
-            "logprob": round(self.logprobs.sum().item(), 6),
-            "word_logprobs": _rounded(self.logprobs),
-            "alignment": None if self.weights is None else _rounded(self.weights),
-        }
+        logprob = round(self.logprobs.sum().item(), 6)
+        record = {"id": self.number, "source": source, "target": target, "logprob": logprob}
+        record |= {"word_logprobs": _rounded(self.logprobs), "alignment": _rounded(self.weights)}
         if self.phrases is not None:
             record |= {"phrases": self.phrases, "phrase_attention": _rounded(self.phrase_weights)}
         return json.dumps(record, ensure_ascii=False)
@@ -139,8 +134,8 @@ def _read_pair(record: Any, number: int, where: str) -> AlignedPair:
     return pair
 
 
-def _rounded(tensor: Tensor) -> list[Any]:
-    return np.round(tensor.double().numpy(), 6).tolist()
+def _rounded(tensor: Tensor | None) -> list[Any] | None:
+    return None if tensor is None else np.round(tensor.double().numpy(), 6).tolist()
 
 
 def _weights(rows: Any, shape: tuple[int, int]) -> Tensor:

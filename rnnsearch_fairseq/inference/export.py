@@ -16,9 +16,8 @@ from typing import Any
 
 import torch
 
-from rnnsearch_fairseq.command_line import make_parser
-from rnnsearch_fairseq.errors import InputError
-from rnnsearch_fairseq.inference.info import describe
+from rnnsearch_fairseq.command_line import command_options, make_parser, option
+from rnnsearch_fairseq.errors import InputError, escaped
 from rnnsearch_fairseq.inference.loading import CONFIG, TEXT, Member, load_members, tensor_files
 from rnnsearch_fairseq.inference.options import add_search_fields, search_options
 from rnnsearch_fairseq.modules.parameters import shared_names
@@ -26,7 +25,12 @@ from rnnsearch_fairseq.output import open_output, write_folder
 from rnnsearch_fairseq.text.lines import read_lines
 from rnnsearch_fairseq.version import __version__
 
-CARD = "README.md"
+CARD = "README.md"  # Markdown, with the header that the Hugging Face Hub reads
+MODEL = "checkpoint or folder, or several with colons between"
+INFO = """Print what a model is: architecture, parameters, training, languages, vocabularies, preparation and search.
+
+  rnnsearch info checkpoints
+"""
 
 
 def export(path: str, folder: Path, half: bool = False, **usage: Any) -> None:
@@ -57,38 +61,40 @@ def _write(path: Path, content: str | bytes) -> None:
 
 
 def _make_card(members: Sequence[Member]) -> str:
-    """The model card, in Markdown, with the header that the Hugging Face Hub reads."""
     source, target = members[0].text.languages
-    return f"""---
-language: {json.dumps([source, target])}
-license: unknown
-pipeline_tag: translation
-library_name: rnnsearch-fairseq
----
+    values = {"source": source, "target": target, "languages": json.dumps([source, target])}
+    values |= {"model": describe(members), "version": __version__, "torch": torch.__version__}
+    template = Path(__file__).with_name("card.md").read_text(encoding="utf-8")
+    return template.format(**values, description=members[0].usage.description).rstrip("\n")
 
-# Translation from {source} to {target}
 
-```
-{describe(members)}
-```
+def describe(members: Sequence[Member]) -> str:
+    """Describe a model or an ensemble in several lines."""
+    text, usage = members[0].text, members[0].usage
+    lines = [f"translates: {' to '.join(text.languages)}"]
+    for member in members:
+        number = sum(parameter.numel() for parameter in member.network.parameters())
+        lines.append(f"{member.kind}: {number:,} parameters; training: {member.training or 'not recorded'}")
+        lines += [f"  {option(name)} {value}" for name, value in asdict(member.config).items()]
+    for language, vocabulary in zip(text.languages, text.vocabularies):
+        lines.append(f"vocabulary of {language}: {len(vocabulary):,} symbols")
+    for language, preparation in zip(text.languages, text.preparations or ()):
+        settings = [value if name == "tokenizer" else name for name, value in vars(preparation).items() if value]
+        lines.append(f"preparation of {language}: {', '.join(settings) or 'words with blanks between'}")
+    lines.append(f"search: {' '.join(command_options(usage.search)) or 'the default options'}")
+    return "\n".join(lines)
 
-Written by `rnnsearch export`, with rnnsearch-fairseq {__version__} and torch {torch.__version__}.
 
-## Use
-
-```sh
-rnnsearch translate --model . FILE
-rnnsearch serve --model .
-```
-
-In Python: `rnnsearch_fairseq.load(".").translate(["A sentence."])`
-
-{members[0].usage.description}"""
+def print_info() -> None:
+    parser = make_parser(INFO)
+    parser.add_argument("model", metavar="MODEL", help=MODEL)
+    members = load_members(parser.parse_args().model)
+    print(escaped(f"{describe(members)}\n{members[0].usage.description}".rstrip()))
 
 
 def main() -> None:
     parser = make_parser(__doc__)
-    parser.add_argument("model", metavar="MODEL", help="checkpoint or folder, or several with colons between")
+    parser.add_argument("model", metavar="MODEL", help=MODEL)
     parser.add_argument("--output", metavar="FOLDER", type=Path, required=True, help="folder to write, new or empty")
     parser.add_argument("--half", action="store_true", help="write the parameters in float16, half the size")
     parser.add_argument("--examples", metavar="FILE", type=Path, help="sentences to try, one a line")

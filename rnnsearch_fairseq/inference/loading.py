@@ -87,9 +87,8 @@ def load_members(path: str | Path) -> list[Member]:
     for part in split_paths(path):
         members += _read_folder(part) if os.path.exists(part / CONFIG) else [_read_training(part)]
     if any(member.text != members[0].text for member in members):
-        raise InputError(
-            f"{path}: the models differ in languages, vocabularies or preparation; give models of one text"
-        )
+        differ = "the models differ in languages, vocabularies or preparation"
+        raise InputError(f"{path}: {differ}; give models of one text")
     return members
 
 
@@ -109,41 +108,39 @@ def tensor_files(members: int) -> list[str]:
 
 
 @contextlib.contextmanager
-def _name_file(path: Path, cure: str) -> Iterator[None]:
-    """Name the file and the cure in each error of reading it; damaged files raise many kinds of errors."""
+def _reading(path: Path, most: int | None = None) -> Iterator[None]:
+    """Name the file and the cure in each error of reading it; damaged files raise many kinds of errors.
+
+    With ``most``, the file belongs to a folder, which may be a stranger's: it is a regular file of at most ``most``
+    bytes, and no link.
+    """
     try:
+        if most is not None:
+            about = os.lstat(path)
+            if not stat.S_ISREG(about.st_mode):
+                raise InputError("not a regular file, or a link")
+            if about.st_size > most:
+                raise InputError(f"it has {about.st_size:,} bytes, and such a model's at most {most:,}")
         yield
     except Exception as error:
         what = str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
-        raise InputError(f"{path}: cannot be read ({quote(what)}); {cure}") from error
+        raise InputError(f"{path}: cannot be read ({quote(what)}); {EXPORT if most else TRAIN}") from error
 
 
 def _read_folder(folder: Path) -> list[Member]:
     from safetensors.torch import load_file
 
-    with _check_file(folder / TEXT, MAX_TEXT) as path:
-        text = TextSettings.from_record(json.loads(path.read_bytes()))
-    with _check_file(folder / CONFIG, MAX_CONFIG) as path:
-        values = json.loads(path.read_bytes())
+    with _reading(folder / TEXT, MAX_TEXT):
+        text = TextSettings.from_record(json.loads((folder / TEXT).read_bytes()))
+    with _reading(folder / CONFIG, MAX_CONFIG):
+        values = json.loads((folder / CONFIG).read_bytes())
         models, usage = values.pop("models"), Usage(**values)
         members = [_make_member(model["architecture"], model["config"], text, usage=usage) for model in models]
         members[0]  # there is one
     for name, member in zip(tensor_files(len(members)), members):
-        with _check_file(folder / name, MAX_HEADER + 8 * _count(member.network)) as path:
-            _fill(member.network, load_file(path))
+        with _reading(folder / name, MAX_HEADER + 8 * _count(member.network)):
+            _fill(member.network, load_file(folder / name))
     return members
-
-
-@contextlib.contextmanager
-def _check_file(path: Path, most: int) -> Iterator[Path]:
-    """Read a file of a folder, which may be a stranger's: a regular file of at most ``most`` bytes, and no link."""
-    with _name_file(path, EXPORT):
-        about = os.lstat(path)
-        if not stat.S_ISREG(about.st_mode):
-            raise InputError("not a regular file, or a link")
-        if about.st_size > most:
-            raise InputError(f"it has {about.st_size:,} bytes, and such a model's at most {most:,}")
-        yield path
 
 
 def find_checkpoint(path: Path) -> Path:
@@ -160,7 +157,7 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
     """Read a checkpoint of fairseq, of any model; its tensors stay in the file until they are used."""
     path = find_checkpoint(path)
     torch.serialization.add_safe_globals(PLAIN_CLASSES)
-    with _name_file(path, TRAIN):
+    with _reading(path):
         check_records(path)
         state = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
         state |= {name: {**state[name]} for name in ("model", "cfg")}
@@ -179,7 +176,7 @@ def check_records(path: Path) -> None:
 
 def _read_training(path: Path) -> Member:
     state = read_checkpoint(path)
-    with _name_file(path, TRAIN):
+    with _reading(path):
         values, tensors = {**(state["cfg"].get("model") or {})}, {**state["model"]}
         text = TextSettings.from_record(tensors.pop(STATE))
         member = _make_member(values.get("_name"), values, text, training=f"{count_updates(state):,} updates")

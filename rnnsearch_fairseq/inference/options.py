@@ -1,12 +1,16 @@
-"""Options that several commands have: the model, and its search."""
+"""Options that several commands have: the model, its search, and words to replace."""
 
 import argparse
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
 from rnnsearch_fairseq.command_line import option
+from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.inference.translator import Translator, load
 from rnnsearch_fairseq.search.options import SearchOptions
+from rnnsearch_fairseq.text.lines import read_lines
+from rnnsearch_fairseq.text.terms import Terms
 
 TERMS = "words to keep, one a line, or a word, a tab and its translation, to translate it always so"
 
@@ -42,3 +46,26 @@ def add_search_options(parser: argparse.ArgumentParser) -> None:
 def search_options(args: argparse.Namespace) -> dict[str, Any]:
     """The search options in a parsed command line."""
     return {field.name: getattr(args, field.name) for field in fields(SearchOptions) if hasattr(args, field.name)}
+
+
+def load_with_replacements(args: argparse.Namespace) -> Translator:
+    """Load the model of a command line, with the dictionary of ``--replace-unknown`` and the words of ``--terms``."""
+    translator = load(args.model, args.device, **search_options(args))
+    if args.replace_unknown is not None:
+        translator.dictionary = read_dictionary(Path(args.replace_unknown)) if args.replace_unknown else {}
+    if args.terms is not None:
+        translator.reader = replace(translator.reader, terms=Terms.read(args.terms))
+    if not translator.has_attention and (translator.dictionary is not None or getattr(args, "alignments", None)):
+        raise InputError("the model has no alignment (RNNencdec); leave out --replace-unknown and --alignments")
+    return translator
+
+
+def read_dictionary(path: Path) -> dict[str, str]:
+    """Read the translation of each source word; each line of the file begins with these two words."""
+    dictionary = {}
+    for number, line in enumerate(read_lines(path), 1):
+        words = line.split()
+        if len(words) < 2:
+            raise InputError(f"{path}, line {number}: not a word and its translation; delete it or complete it")
+        dictionary[words[0]] = words[1]
+    return dictionary

@@ -12,8 +12,7 @@ import contextlib
 import itertools
 import math
 import sys
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from rnnsearch_fairseq.command_line import make_parser
@@ -25,19 +24,6 @@ from rnnsearch_fairseq.output import check_not_input, open_output
 from rnnsearch_fairseq.text.lines import check_text_files, read_pairs
 
 SORTED_TOGETHER = 2_000  # pairs
-
-
-def summary(totals: Mapping[str, float]) -> str:
-    """Format the sums over all pairs as two lines; ``nll`` is in nats."""
-    words = totals["target_words"] + totals["pairs"]
-    per_word = totals["nll"] / words
-    return (
-        f"scored {totals['pairs']:,} pairs, {words:,} target words with end-of-sentence: "
-        f"{totals['nll'] / totals['pairs']:.4f} nats a sentence, {per_word:.4f} nats a word, perplexity "
-        f"{math.exp(per_word) if per_word < 700 else math.inf:.4f}\n"
-        f"unknown words: {totals['source_unknown']:,} of {totals['source_words']:,} in the source, "
-        f"{totals['target_unknown']:,} of {totals['target_words']:,} in the target"
-    )
 
 
 def split_pairs(translator: Translator, paths: Sequence[Path], prepared: bool) -> Iterator[tuple[Source, list[str]]]:
@@ -63,15 +49,17 @@ def main() -> None:
     translator = load(args.model, args.device)
     if translator.reads_trees and args.trees is None:
         raise InputError("the model reads trees; give --trees FILE, the parses of the source")
-    totals: Counter[str] = Counter()
+    number, words, logprob = 0, 0, 0.0
     with contextlib.nullcontext(sys.stdout.buffer) if args.output is None else open_output(args.output) as out:
         pairs = split_pairs(translator, inputs, args.prepared)
         while chunk := list(itertools.islice(pairs, SORTED_TOGETHER)):
             for pair in translator.align_words(chunk):
-                pair.number = totals["pairs"]
+                pair.number = number
                 out.write(f"{pair.to_json()}\n".encode())
-                totals.update(pairs=1, nll=-pair.score)
-                totals.update(source_words=len(pair.source) - 1, source_unknown=sum(pair.source_unknown))
-                totals.update(target_words=len(pair.target) - 1, target_unknown=sum(pair.target_unknown))
+                number, words, logprob = number + 1, words + len(pair.target), logprob + pair.score
         out.flush()
-    print(summary(totals), file=sys.stderr)
+    perplexity = math.exp(min(-logprob / words, 700))  # math.exp(710) is too large for a float
+    summary = (
+        f"{-logprob / number:.4f} nats a sentence, {-logprob / words:.4f} nats a word, perplexity {perplexity:.4f}"
+    )
+    print(f"scored {number:,} pairs, {words:,} target words with end-of-sentence: {summary}", file=sys.stderr)

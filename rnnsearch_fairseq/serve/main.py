@@ -13,9 +13,8 @@ import shutil
 import socket
 
 from rnnsearch_fairseq.command_line import make_parser
-from rnnsearch_fairseq.documents.translate import load_with_replacements
 from rnnsearch_fairseq.errors import InputError
-from rnnsearch_fairseq.inference.options import add_model_options, add_search_options
+from rnnsearch_fairseq.inference.options import add_model_options, add_search_options, load_with_replacements
 from rnnsearch_fairseq.serve.link_grammar import PROGRAM, LinkParser
 from rnnsearch_fairseq.serve.server import LOOPBACK, make_app, make_server
 from rnnsearch_fairseq.serve.worker import Worker

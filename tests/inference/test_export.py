@@ -13,8 +13,7 @@ from safetensors.torch import load_file
 import rnnsearch_fairseq
 from rnnsearch_fairseq.corpus.prepare import learn_codes, learn_pieces
 from rnnsearch_fairseq.errors import InputError
-from rnnsearch_fairseq.inference.export import export, main
-from rnnsearch_fairseq.inference.info import describe
+from rnnsearch_fairseq.inference.export import describe, export, main
 from rnnsearch_fairseq.inference.loading import load_members
 from rnnsearch_fairseq.text.preparation import Preparation
 from tests.trained import PAIRS, make_checkpoint, train

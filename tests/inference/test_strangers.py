@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from rnnsearch_fairseq.corpus.plan import make_script, plan_adaptation
 from rnnsearch_fairseq.errors import InputError
-from rnnsearch_fairseq.inference.export import export
-from rnnsearch_fairseq.inference.info import describe
+from rnnsearch_fairseq.inference.export import describe, export
 from rnnsearch_fairseq.inference.loading import load_members
 from rnnsearch_fairseq.inference.translator import Translator
 from tests.corpus.builders import run_script
