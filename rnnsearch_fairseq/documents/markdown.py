@@ -1,12 +1,10 @@
 """Find the texts of a Markdown page, and write their translations in their places.
 
 pyromark (pulldown-cmark) reads CommonMark, tables, footnotes and lists of definitions, tells where each part of a text
-stands, and takes time in proportion to the page. mistletoe, which translate-toolkit uses, takes quadratic time and
-writes the whole page anew; markdown-it-py does not tell where something stands in a paragraph; the authors of
-tree-sitter-markdown advise against it where the result must be right.
+stands, and takes time in proportion to the page. mistletoe, which translate-toolkit uses, takes quadratic time;
+markdown-it-py does not tell where something stands in a paragraph; tree-sitter-markdown is not always right.
 
-A text is a paragraph, a heading, a cell, a term or the text of an item, on one line but for hard line breaks. What
-extensions read at the beginning of a line stays as it is (`_Lines`).
+A text is a paragraph, a heading, a cell, a term or the text of an item, on one line but for hard line breaks.
 """
 
 import re
@@ -14,12 +12,18 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterator
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
+
+from pyromark import Options, events_with_range
 
 from rnnsearch_fairseq.documents.html import html_units
-from rnnsearch_fairseq.documents.units import SHOWN, Document, Page, Part, Place, Unit
+from rnnsearch_fairseq.documents.units import SHOWN, Document, Page, PageUnit, Part, Place
 from rnnsearch_fairseq.text.markup import LETTER
 
+OPTIONS = Options.ENABLE_TABLES | Options.ENABLE_FOOTNOTES | Options.ENABLE_DEFINITION_LIST
+OPTIONS |= Options.ENABLE_STRIKETHROUGH | Options.ENABLE_TASKLISTS
+INLINE = {"Emphasis", "Strong", "Strikethrough", "Link", "Image"}
+BREAKS = {"SoftBreak", "HardBreak"}
 # Lines that stay, after blanks and signs of quotations, and end a paragraph.
 KEPT_LINE = re.compile(
     rb""":{3,}.* | \[![\w-]+\].* | \*\[[^\]]+\]:.*     # ::: note, [!NOTE] and an abbreviation
@@ -31,10 +35,11 @@ KEPT_LINE = re.compile(
 )
 TITLED = re.compile(rb'(?:!!!|\?\?\?\+?|===[!+]?)[ \t]+[^"]*(?:"([^"]+)")?')  # !!! note "Title", and a text indented
 # ```{note} and ```admonish, which hold text.
-FENCE = re.compile(
-    rb"(`{3,}|~{3,})[ \t]*(?:admonish\b|\{(?:admonition|attention|caution|danger|error|hint|important|note|seealso|tip"
-    rb"|todo|versionadded|versionchanged|warning)\}).*"
+ADMONITION = (
+    r"(?:`{3,}|~{3,})[ \t]*(?:admonish\b|\{(?:admonition|attention|caution|danger|error|hint|important|note|seealso|tip"
+    r"|todo|versionadded|versionchanged|warning)\})[^\n]*"
 )
+FENCE = re.compile(ADMONITION.encode())
 FRONT_MATTER = re.compile(rb"(?:\xef\xbb\xbf)?(---|\+\+\+)[ \t]*\r?\n(?=[\w\"'\[#])")
 PREFIX = re.compile(rb"[ \t>]*")
 LINE_END = re.compile(r"(?<![ \t])[ \t]*[\r\n][ \t\r\n>]*")
@@ -43,17 +48,25 @@ ATTRIBUTES = re.compile(rb"\{:?[ ]?[#.][^{}\n]*\}")  # # Heading {#id}
 BREAK = re.compile(rb"[ \t]*\\?\r?\n?[ \t>]*")
 REFERENCE = re.compile(r"\[([^\[\]]*)\]\[[^\[\]]*\]")  # whose target is on another page
 NAME = re.compile(r"[*_`]*[a-z][\w.:-]*[*_`]*")
-INLINE = {"Emphasis", "Strong", "Strikethrough", "Link", "Image"}
+
+
+class Event(NamedTuple):
+    """What the parser finds: "Start" or "End" of a block or an element with a name, or "Text", "Code" and so on."""
+
+    kind: str
+    name: str
+    value: Any
+    place: Place
 
 
 def read_markdown(content: bytes) -> Document:
     """The units of a page in UTF-8."""
     page = Page(content)
     readable, titles = _read_lines(page)
-    return Document(page, [*titles, *_Reader(page).read(readable)])
+    return Document(page, [*titles, *_read_blocks(page, readable)])
 
 
-def _read_lines(page: Page) -> tuple[str, list[Unit]]:
+def _read_lines(page: Page) -> tuple[str, list[PageUnit]]:
     """The page for the parser, and the units of titles in quotation marks.
 
     What extensions of Markdown read at the beginning of a line is blank for the parser; all other signs stay in place.
@@ -66,16 +79,18 @@ def _read_lines(page: Page) -> tuple[str, list[Unit]]:
     for line in content[position:].splitlines(keepends=True):
         prefix = PREFIX.match(line)[0]
         text = line[len(prefix) :].rstrip()
+        start = position + len(prefix)
         changed = b" " * len(text)
-        if fence := FENCE.fullmatch(text):
-            fences.append(fence[1])
+        if FENCE.fullmatch(text):
+            fences.append(text[: len(text) - len(text.lstrip(text[:1]))])
         elif fences and text.startswith(fences[-1]) and not text.strip(text[:1]):
             fences.pop()
         elif title := TITLED.fullmatch(text):
             changed = b"- #".ljust(len(text))  # an item of a list, whose text is indented, too
             if title[1] and LETTER.search(title[1].decode()):
-                place = position + len(prefix) + title.start(1), position + len(prefix) + title.end(1)
-                titles.append(page.unit(place, title[1].decode(), _write_title))
+                place = start + title.start(1), start + title.end(1)
+                parts = [Part(title[1].decode(), place)]
+                titles.append(PageUnit(page, place, parts, lambda text: text.replace('"', "'")))
         elif not KEPT_LINE.fullmatch(text):
             changed = text
         lines.append(prefix + changed + line[len(prefix) + len(text) :])
@@ -83,158 +98,125 @@ def _read_lines(page: Page) -> tuple[str, list[Unit]]:
     return b"".join(lines).replace("\ufeff".encode(), b"   ").decode(), titles
 
 
-def _write_title(text: str) -> list[bytes]:
-    return [text.replace('"', "'").encode()]
+def _read_blocks(page: Page, readable: str) -> Iterator[PageUnit]:
+    """The units of the texts of a page and of its HTML."""
+    inside: set[str] = set()  # blocks
+    slugs: Counter[str] = Counter()
+    events: list[Event] = []
+    for event in _events(readable):
+        if event.kind not in ("Start", "End", "Rule", "TaskListMarker") or event.name in INLINE:
+            events.append(event)
+            continue
+        if "HtmlBlock" in inside:
+            lines = [event.place for event in events]
+            if lines and all(end == start for (_, end), (start, _) in pairwise(lines)):
+                yield from html_units(page, (lines[0][0], lines[-1][1]))
+        elif events and "CodeBlock" not in inside:
+            yield from _read_text(page, events, inside, slugs)
+        events = []
+        if event.kind == "Start":
+            inside.add(event.name)
+        else:
+            inside.discard(event.name)
 
 
-class _Reader:
-    """What the parser finds in a page, one after another."""
-
-    def __init__(self, page: Page) -> None:
-        self._page, self._text = page, _Text(page)
-        self._slugs: Counter[str] = Counter()
-        self._literal: list[Place] = []  # the lines of a block of HTML
-        self._inside = dict.fromkeys(("CodeBlock", "DefinitionListTitle", "Heading", "HtmlBlock", "TableCell"), False)
-
-    def read(self, readable: str) -> Iterator[Unit]:
-        """The units."""
-        from pyromark import Options, events_with_range
-
-        options = Options.ENABLE_TABLES | Options.ENABLE_FOOTNOTES | Options.ENABLE_DEFINITION_LIST
-        options |= Options.ENABLE_STRIKETHROUGH | Options.ENABLE_TASKLISTS
-        for event, span in events_with_range(readable, options=options):
-            kind, value = (event, None) if isinstance(event, str) else next(iter(event.items()))
-            name = value if isinstance(value, str) else next(iter(value), "") if isinstance(value, dict) else ""
-            place = span["start"], span["end"]
-            if kind in ("Start", "End") and name in INLINE:
-                self._text.add_element(kind, value[name] if isinstance(value, dict) else {}, place)
-            elif kind in ("Start", "End", "Rule", "TaskListMarker"):
-                yield from self._end_text()
-                yield from self._turn(kind, name)
-            elif self._inside["HtmlBlock"]:
-                self._literal.append(place)
-            elif not self._inside["CodeBlock"]:
-                self._text.add(kind, value, place)
-
-    def _turn(self, kind: str, name: str) -> Iterator[Unit]:
-        """A block begins or ends."""
-        if name in self._inside:
-            self._inside[name] = kind == "Start"
-        lines, self._literal = self._literal, []
-        if lines and all(end == start for (_, end), (start, _) in pairwise(lines)):
-            yield from html_units(self._page, (lines[0][0], lines[-1][1]))
-
-    def _end_text(self) -> Iterator[Unit]:
-        """The unit of the text that ends here."""
-        text, self._text = self._text, _Text(self._page)
-        if not text.has_letters:
-            return
-        attributes = text.trim()
-        parts, before = text.parts(), ""
-        if self._inside["Heading"]:
-            ids = self._find_ids("".join(text.words).removesuffix(attributes.decode()))
-            before = "".join(f'<a id="{name}"></a>' for name in dict.fromkeys(ids)) * (b"#" not in attributes)
-        is_name = self._inside["Heading"] or self._inside["DefinitionListTitle"]
-        is_name = is_name and NAME.fullmatch("".join(part.shown for part in parts)) is not None
-        if not is_name and any(LETTER.search(part.shown) for part in parts if not part.tag):
-            yield self._page.text_unit(parts, str, before)
-
-    def _find_ids(self, heading: str) -> list[str]:
-        """What links name a heading by, according to GitHub (and MyST) and to Python-Markdown (MkDocs)."""
-        heading = REFERENCE.sub(r"\1", heading)
-        words = re.sub(r"[^\w\s-]", "", heading).strip().lower()
-        latin = re.sub(r"[^\w\s-]", "", unicodedata.normalize("NFKD", heading).encode("ascii", "ignore").decode())
-        ids = []
-        for slug, sign in ((re.sub(r"\s", "-", words), "-"), (re.sub(r"[-\s]+", "-", latin.strip().lower()), "_")):
-            number = self._slugs[slug + sign]
-            self._slugs[slug + sign] += 1
-            ids.append(f"{slug}{sign}{number}" if number else slug)
-        return ids
+def _events(readable: str) -> Iterator[Event]:
+    for event, span in events_with_range(readable, options=OPTIONS):
+        kind, value = (event, None) if isinstance(event, str) else next(iter(event.items()))
+        name = value if isinstance(value, str) else next(iter(value), "") if isinstance(value, dict) else ""
+        if isinstance(value, dict):
+            value = value[name]
+        yield Event(kind, name if kind in ("Start", "End") else "", value, (span["start"], span["end"]))
 
 
-class _Text:
-    """A text of a page, and how a translator sees it: links are tags, so that no sign of a target can mislead."""
+def _read_text(page: Page, events: list[Event], inside: set[str], slugs: Counter[str]) -> Iterator[PageUnit]:
+    """The unit of a text, if it has letters outside code and addresses."""
+    content = page.content
+    tags, has_letters, (start, end) = _find_tags(content, events)
+    if not has_letters:
+        return
+    if mark := MARK.match(content, start, end):
+        start = mark.end()
+    brace = content.rfind(b"{", start, end)
+    attributes = content[brace:end] if brace >= 0 and ATTRIBUTES.fullmatch(content, brace, end) else b""
+    end -= len(attributes)
+    parts, before = _cut(content, start, end, tags), ""
+    if "Heading" in inside:
+        words = "".join(
+            event.value if event.kind in ("Text", "Code") else " " * (event.kind in BREAKS) for event in events
+        )
+        ids = dict.fromkeys(_find_ids(words.removesuffix(attributes.decode()), slugs))
+        before = "".join(f'<a id="{name}"></a>' for name in ids) * (b"#" not in attributes)
+    may_be_name = not inside.isdisjoint(["Heading", "DefinitionListTitle"])
+    if start < end and not (may_be_name and NAME.fullmatch("".join(part.shown for part in parts))):
+        yield PageUnit(page, (start, end), parts, str, (before, ""))
 
-    def __init__(self, page: Page) -> None:
-        self.words: list[str] = []
-        self.has_letters = False  # outside code and addresses
-        self._start, self._end = len(page.content), 0
-        self._page = page
-        self._tags: list[Part] = []
-        self._open: list[tuple[str, int, bool]] = []  # the kind of each link; where its title begins; letters before it
-        self._last = 0  # where the last part of a title ends
 
-    def add(self, kind: str, value: Any, place: Place) -> None:
-        """Add text, code, a tag or an end of a line."""
-        content = self._page.content
-        start, end = place
-        if kind in ("SoftBreak", "HardBreak"):
-            self.words.append(" ")
-            if kind == "HardBreak":
-                self._tags.append(Part((start, BREAK.match(content, start).end()), "\n", "-"))
-            return
-        shown = content[start:end].decode()
-        if kind == "Text":
-            start -= content[start - 1 : start] == b"\\"  # which takes its meaning from the sign
-            self.has_letters |= LETTER.search(value) is not None
-        elif "\n" in shown or kind == "InlineHtml":
-            is_tag = SHOWN.fullmatch(shown) and "\n" not in shown
-            self._tags.append(Part(place, shown if is_tag else f"<x{len(self._tags)}/>", "-"))
-        self._reach(start, end)
-        self.words += [value] * (kind in ("Text", "Code"))
+def _find_tags(content: bytes, events: list[Event]) -> tuple[list[tuple[Place, Part]], bool, Place]:
+    """The tags in a text and where they stand, whether the text has letters outside of them, and where it stands.
 
-    def add_element(self, kind: str, value: dict[str, Any], place: Place) -> None:
-        """Begin or end emphasis, a link or an image."""
-        if kind == "Start":
-            self._open.append((value.get("link_type", ""), place[0], self.has_letters))
-            self._reach(*place)
-            self._last = place[0]
-            self.has_letters = False
-            return
-        link, start, before = self._open.pop()
-        if link:
-            self._add_link(link, start, place[1])
-        self._last = place[1]
-        self.has_letters |= before
+    Links are shown as tags, so that no sign of a target can mislead; their titles stand between two tags.
+    """
+    tags: list[tuple[Place, Part]] = []
+    opened: list[tuple[str, bool]] = []  # of each element: the kind of a link, and whether there are letters before it
+    has_letters, last = False, 0  # last: where the last part of a title ends
+    text_start, text_end = events[0].place[0], 0
+    if events[0].kind == "Text":  # a backslash takes its meaning from the sign behind it
+        text_start -= content[text_start - 1 : text_start] == b"\\"
 
-    def _reach(self, start: int, end: int) -> None:
-        self._start, self._end, self._last = min(self._start, start), max(self._end, end), end
+    def add(place: Place, shown: str, tag: str = "-", written: str = "") -> None:
+        tags.append((place, Part(shown, written or place, tag)))
 
-    def _add_link(self, link: str, start: int, end: int) -> None:
-        """Show a link as a tag, or its title between tags if it has words."""
-        content, number = self._page.content, len(self._tags)
-        first = start + 1 + content.startswith(b"!", start)
-        last = max(first, self._last)
-        end += 2 * (link == "Collapsed" and content.startswith(b"[]", end))
-        self._end = max(self._end, end)
-        if link in ("Autolink", "Email") or not self.has_letters:
-            self.has_letters = False
-            self._tags.append(Part((start, end), f"<x{number}/>", "-"))
-            return
-        # A title that is translated names no target.
-        target = b"][%b]" % content[first:last] if link in ("Shortcut", "Collapsed") else b""
-        self._tags.append(Part((start, first), f"<a{number}>", f"a{number}"))
-        self._tags.append(Part((last, end), f"</a{number}>", f"/a{number}", target))
+    for kind, _, value, (start, end) in events:
+        number, shown = len(tags), content[start:end].decode()
+        if kind == "HardBreak":
+            add((start, BREAK.match(content, start).end()), "\n")
+        elif kind == "Text":
+            has_letters |= LETTER.search(value) is not None
+        elif kind == "InlineHtml" or (kind not in ("Start", "End", "SoftBreak") and "\n" in shown):
+            add((start, end), shown if SHOWN.fullmatch(shown) and "\n" not in shown else f"<x{number}/>")
+        elif kind == "Start":
+            opened.append((value.get("link_type", "") if isinstance(value, dict) else "", has_letters))
+            has_letters, last = False, start
+            continue
+        elif kind == "End":
+            link, had_letters = opened.pop()
+            end += 2 * (link == "Collapsed" and content.startswith(b"[]", end))
+            if link in ("Autolink", "Email") or (link and not has_letters):
+                has_letters = False
+                add((start, end), f"<x{number}/>")
+            elif link:  # a title that is translated names no target
+                first = start + 1 + content.startswith(b"!", start)
+                title_end = max(first, last)
+                target = f"][{content[first:title_end].decode()}]" if link in ("Shortcut", "Collapsed") else ""
+                add((start, first), f"<a{number}>", f"a{number}")
+                add((title_end, end), f"</a{number}>", f"/a{number}", target)
+            has_letters |= had_letters
+        if kind not in BREAKS:
+            last = end
+            text_end = max(text_end, end)
+    return tags, has_letters, (text_start, text_end)
 
-    def trim(self) -> bytes:
-        """Leave out a mark before the text, and attributes behind it, which are returned."""
-        content = self._page.content
-        if mark := MARK.match(content, self._start, self._end):
-            self._start = mark.end()
-        first = content.rfind(b"{", self._start, self._end)
-        if first < 0 or not ATTRIBUTES.fullmatch(content, first, self._end):
-            return b""
-        attributes, self._end = content[first : self._end], first
-        return attributes
 
-    def parts(self) -> list[Part]:
-        """The tags and the text between them, without what is inside a tag."""
-        parts, last = [], self._start
-        end_of_text = Part((self._end, self._end), "")
-        for tag in [*sorted(self._tags, key=lambda part: (part.place[0], -part.place[1])), end_of_text]:
-            start, end = tag.place
-            if last <= start and end <= self._end:
-                between = self._page.content[last:start].decode()
-                parts += [Part((last, start), LINE_END.sub(" ", between)), tag]
-                last = end
-        return parts
+def _cut(content: bytes, start: int, end: int, tags: list[tuple[Place, Part]]) -> list[Part]:
+    """The tags of a text and the text between them, without what is inside a tag."""
+    parts, last = [], start
+    in_order = sorted(tags, key=lambda tag: (tag[0][0], -tag[0][1]))
+    for (begin, stop), tag in [*in_order, ((end, end), Part("", ""))]:
+        if last <= begin and stop <= end:
+            parts += [Part(LINE_END.sub(" ", content[last:begin].decode()), ""), tag]
+            last = stop
+    return parts
+
+
+def _find_ids(heading: str, slugs: Counter[str]) -> list[str]:
+    """What links name a heading by, according to GitHub (and MyST) and to Python-Markdown (MkDocs)."""
+    heading = REFERENCE.sub(r"\1", heading)
+    words = re.sub(r"[^\w\s-]", "", heading).strip().lower()
+    latin = re.sub(r"[^\w\s-]", "", unicodedata.normalize("NFKD", heading).encode("ascii", "ignore").decode())
+    ids = []
+    for slug, sign in ((re.sub(r"\s", "-", words), "-"), (re.sub(r"[-\s]+", "-", latin.strip().lower()), "_")):
+        number = slugs[slug + sign]
+        slugs[slug + sign] += 1
+        ids.append(f"{slug}{sign}{number}" if number else slug)
+    return ids

@@ -2,8 +2,8 @@
 
 A line of text (FILE, or standard input) gives one line of output. A line without a letter stays as it is. A line that
 cannot be read is named on standard error and left blank. In PO, XLIFF and TS, only messages without a translation get
-one, and it is marked for review. Markdown and HTML have no such mark. With --nbest, a line of output is a line's
-number, the search's score and the translation, with tabs between.
+one, and it is marked for review. Markdown and HTML have no such mark. Other files of a folder are copied. With --nbest,
+a line of output is a line's number, the search's score and the translation, with tabs between.
 
   rnnsearch translate raw/test.en --model checkpoints --output test.fr
   rnnsearch translate docs.po --model checkpoints --output docs.fr.po
@@ -12,7 +12,6 @@ number, the search's score and the translation, with tabs between.
 import argparse
 import contextlib
 import itertools
-import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,7 +20,7 @@ from tqdm import tqdm
 
 from rnnsearch_fairseq.command_line import count, make_parser
 from rnnsearch_fairseq.documents.fill import translate_documents
-from rnnsearch_fairseq.documents.formats import is_readable, refuse_document
+from rnnsearch_fairseq.documents.formats import find_beginning, find_format
 from rnnsearch_fairseq.errors import InputError, quote
 from rnnsearch_fairseq.inference.loading import model_files
 from rnnsearch_fairseq.inference.options import add_model_options, add_search_options, load_with_replacements
@@ -57,24 +56,23 @@ def read_texts(
     """
     name = path or "standard input"
     check = LanguageCheck(name, translator.languages[0])
-    tree_lines = None if trees is None else read_lines(trees)
-    numbers = itertools.count(1)
+    numbers, tree_lines = itertools.count(1), iter(()) if trees is None else read_lines(trees)
     for lines in read_arriving(path):
         texts, lines_read = [], []
         for line, number in zip(lines, numbers):
-            where, tree = f"{name}, line {number}", None
-            if tree_lines is not None and (tree := next(tree_lines, None)) is None:
+            tree = next(tree_lines, None)
+            if trees is not None and tree is None:
                 raise InputError(f"{trees}: ends before line {number}; give a tree for each line of the text")
             try:
                 text = check_line(name, number, line, stray_returns=True).translate(BLANK_LINE_ENDS).rstrip()
-                texts.append(translator.read_text(text, tree, where, prepared))
+                texts.append(translator.read_text(text, tree, f"{name}, line {number}", prepared))
                 lines_read.append(text)
             except InputError as error:
                 print(f"left blank: {error}", file=sys.stderr)
                 texts.append(translator.read_text(""))
         check.read([] if prepared else lines_read)
         yield texts
-    if tree_lines is not None and next(tree_lines, None) is not None:
+    if next(tree_lines, None) is not None:
         raise InputError(f"{trees}: has more lines than the text; give a tree for each line of the text")
 
 
@@ -91,12 +89,12 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--alignments", type=Path, metavar="FILE", help="write alignments, as rnnsearch score does")
     add_search_options(parser)
     args = parser.parse_args()
-    of_lines = args.nbest or args.alignments or args.trees or args.prepared
-    args.documents = args.file is not None and (os.path.isdir(args.file) or is_readable(args.file))
-    if args.documents and (args.output is None or of_lines):
-        raise InputError(
-            f"{args.file}: give --output, without --nbest, --alignments, --trees and --prepared, which are for lines"
-        )
+    path = args.file
+    args.documents = path is not None and (path.is_dir() or find_format(path) is not None)
+    args.documents |= path is not None and path.is_file() and find_beginning(path) is not None
+    if args.documents and (args.output is None or args.nbest or args.alignments or args.trees or args.prepared):
+        lines = "--nbest, --alignments, --trees and --prepared, which are for lines"
+        raise InputError(f"{args.file}: give --output, without {lines}")
     named = [args.replace_unknown or None, args.terms, getattr(args, "length_statistics", None)]
     check_not_input([args.output, args.alignments], [args.file, args.trees, *named, *model_files(args.model)])
     return args
@@ -107,29 +105,29 @@ def main() -> None:
     translator = load_with_replacements(args)
     if args.documents:
         return translate_documents(translator, args.file, args.output)
+    if args.file is None:
+        if sys.stdin.isatty():
+            print("type a sentence a line; Ctrl-D ends", file=sys.stderr)
+        if find_beginning(sys.stdin.buffer.peek()):
+            raise InputError("standard input: a document, not lines of text; give it as a file, and --output")
     with contextlib.ExitStack() as stack:
         out = sys.stdout.buffer if args.output is None else stack.enter_context(open_output(args.output))
         alignments = None if args.alignments is None else stack.enter_context(open_output(args.alignments))
         hidden = not sys.stderr.isatty() or (sys.stdout.isatty() and args.output is None)
-        if args.file is None:
-            if sys.stdin.isatty():
-                print("type a sentence a line; Ctrl-D ends", file=sys.stderr)
-            refuse_document("standard input", sys.stdin.buffer.peek())
-        can_count = not hidden and args.file is not None and args.file.is_file()
-        total = sum(map(len, read_arriving(args.file))) if can_count else None
-        progress = stack.enter_context(tqdm(unit=" lines", total=total, disable=hidden, dynamic_ncols=True))
-        numbers = itertools.count()
+        progress = stack.enter_context(tqdm(unit=" lines", disable=hidden, dynamic_ncols=True))
+        number = 0
         for texts in read_texts(translator, args.file, args.trees, args.prepared):
-            for best, number in zip(translator.search(texts, nbest=args.nbest or 1), numbers):
-                if best[0].faults:
-                    place = f"{args.file or 'standard input'}, line {number + 1}"
-                    print(f"{place}: its translation {quote(', '.join(best[0].faults))}", file=sys.stderr)
+            for several in translator.search(texts, nbest=args.nbest or 1):
+                number, best = number + 1, several[0]
+                if best.faults:
+                    place = f"{args.file or 'standard input'}, line {number}"
+                    print(f"{place}: its translation {quote(', '.join(best.faults))}", file=sys.stderr)
                 if args.nbest is None:
-                    out.write(f"{best[0].text}\n".encode())
+                    out.write(f"{best.text}\n".encode())
                 else:
-                    out.writelines(f"{number + 1}\t{pair.score:.4f}\t{pair.text}\n".encode() for pair in best)
+                    out.writelines(f"{number}\t{pair.score:.4f}\t{pair.text}\n".encode() for pair in several)
                 if alignments is not None:
-                    best[0].number = number
-                    alignments.write(f"{best[0].to_json()}\n".encode())
+                    best.number = number - 1
+                    alignments.write(f"{best.to_json()}\n".encode())
             out.flush()
             progress.update(len(texts))

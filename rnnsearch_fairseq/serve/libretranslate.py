@@ -5,7 +5,8 @@ HTML is read and written as HTML pages are (rnnsearch_fairseq.documents.html).
 
 import asyncio
 import json
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import chain, pairwise
@@ -27,7 +28,9 @@ MAX_CHARACTERS = 250_000  # of a request, times the translations of each text
 MAX_FIELDS = 1_000  # of a form; for multipart forms, this is Starlette's default
 MAX_PART = 4_000  # characters of a long text that are translated at a time
 EXAMPLE = '{"q": "Hello.", "source": "en", "target": "fr"}'
+PART_END = re.compile(rf"\n|{SENTENCE_END.pattern}")
 Candidate = tuple[str, list[str]]  # a translation and its faults
+Write = Callable[[Sequence[Candidate]], Candidate]  # makes the translation of a text from those of its parts
 THREAD = ThreadPoolExecutor(1, "texts")
 router = APIRouter()
 
@@ -52,24 +55,21 @@ class TextRequest(BaseModel):
 async def read_fields(request: Request) -> dict[str, Any]:
     """Read JSON or a form, without the fields that are null; a field that a form has several times is a list."""
     kind, body = request.headers.get("content-type", "").partition(";")[0].strip().lower(), await request.body()
-    fields: Any = None
     try:
-        if kind == "application/json":
-            fields = json.loads(body)
-        elif kind == "multipart/form-data":
+        if kind == "multipart/form-data":
             form = await request.form()
-            fields = _single({name: form.getlist(name) for name in form})
+            fields: Any = {name: form.getlist(name) for name in form}
         elif kind == "application/x-www-form-urlencoded":  # Starlette would read UTF-8 in it as Latin-1
-            fields = _single(parse_qs(body.decode(), keep_blank_values=True, max_num_fields=MAX_FIELDS))
+            fields = parse_qs(body.decode(), keep_blank_values=True, max_num_fields=MAX_FIELDS)
+        else:
+            fields = json.loads(body) if kind == "application/json" else None
     except (ValueError, RecursionError) as error:
         raise InputError(f"the request cannot be read as {kind} ({error})") from error
     if not isinstance(fields, dict):
         raise InputError(f"send a JSON object, such as {EXAMPLE}, or a form, with its Content-Type")
+    if kind != "application/json":
+        return {name: values if len(values) > 1 else values[0] for name, values in fields.items()}
     return {name: value for name, value in fields.items() if value is not None}
-
-
-def _single(form: dict[str, list[Any]]) -> dict[str, Any]:
-    return {name: values if len(values) > 1 else values[0] for name, values in form.items()}
 
 
 @router.get("/health")
@@ -109,18 +109,21 @@ async def translate(request: Request) -> dict[str, Any]:
     if [*map(language_code, wanted)] != [*map(language_code, offered)]:
         raise InputError(f"{' to '.join(wanted)} is not supported; the model translates {' to '.join(offered)}")
     run_in_thread = partial(asyncio.get_running_loop().run_in_executor, THREAD)  # the event loop goes on
-    texts = await run_in_thread(lambda: [cut(text, asked.format) for text in asked.q])
-    results = await _translate([*{part: None for text in texts for part in text}], asked.alternatives + 1, request)
-    if is_single and (problem := next((result for result in results.values() if isinstance(result, Problem)), None)):
-        raise InputError(problem.error)
+    cut = cut_html if asked.format == "html" else cut_text
+    texts = await run_in_thread(lambda: [cut(text, model.target_lang) for text in asked.q])
+    results: dict[str, list[Candidate]] = {}
+    parts, size = [*{part: None for parts, _ in texts for part in parts}], MAX_TRANSLATIONS // (asked.alternatives + 1)
+    for some in (parts[start : start + size] for start in range(0, len(parts), size)):
+        message = TranslationRequest.model_construct(sentences=some, nbest=asked.alternatives + 1)
+        async with submitted(message, request) as pending:
+            for part, result in zip(some, (await wait_for_answer(pending, request)).sentences):
+                if is_single and isinstance(result, Problem):
+                    raise InputError(result.error)
+                results[part] = _candidates(part, result)
 
     def write_all() -> list[list[Candidate]]:
         """The translations of each text, of which no two are equal."""
-        written = []
-        for text, parts in zip(asked.q, texts):
-            several = combine([_candidates(part, results[part]) for part in parts])
-            written.append([*dict(write(text, asked.format, chosen, model.target_lang) for chosen in several).items()])
-        return written
+        return [[*dict(map(write, combine([*map(results.get, parts)]))).items()] for parts, write in texts]
 
     written = await run_in_thread(write_all)
     answer = {"translatedText": [text for (text, _), *_ in written], "faults": [faults for (_, faults), *_ in written]}
@@ -131,45 +134,36 @@ async def translate(request: Request) -> dict[str, Any]:
     return {name: values[0] for name, values in answer.items()} if is_single else answer
 
 
-def cut(text: str, kind: str) -> list[str]:
-    """The texts of HTML, or the parts of a text, which take turns with other requests.
+def cut_text(text: str, language: str) -> tuple[list[str], Write]:
+    """The parts of a text, which take turns with other requests, and how to join their translations.
 
     A part of a long text ends with a line, or else with a sentence.
     """
-    if kind == "html":
-        return [unit.sources[0] for unit in read_html(text).units]
     parts = [""]
-    for line in text.splitlines(keepends=True):
-        ends = [0, *(match.end() for match in SENTENCE_END.finditer(line)), len(line)]
-        for start, end in pairwise(ends):
-            if len(parts[-1]) + end - start > MAX_PART:
-                parts.append("")
-            parts[-1] += line[start:end]
-    return parts
+    for start, end in pairwise([0, *(match.end() for match in PART_END.finditer(text)), len(text)]):
+        if len(parts[-1]) + end - start > MAX_PART:
+            parts.append("")
+        parts[-1] += text[start:end]
+    return parts, lambda chosen: ("".join(part for part, _ in chosen), [*_faults(chosen)])
 
 
-def write(text: str, kind: str, parts: Sequence[Candidate], language: str) -> Candidate:
-    """The text with the translations of its parts, and their faults; the rest of HTML stays as it is."""
-    faults = [*chain.from_iterable(faults for _, faults in parts)]
-    if kind == "text":
-        return "".join(part for part, _ in parts), faults
-    document = read_html(text)
-    left_out = [unit.fill([part]) for unit, (part, _) in zip(document.units, parts)]
-    return document.write(language).decode(), [*chain.from_iterable(left_out), *faults]
+def cut_html(text: str, language: str) -> tuple[list[str], Write]:
+    """The texts of HTML, and how to write their translations into it; the rest stays as it is."""
+    document = read_html(text.encode())
+
+    def write(chosen: Sequence[Candidate]) -> Candidate:
+        document.store.changes.clear()
+        left_out = [unit.fill([part]) for unit, (part, _) in zip(document.units, chosen)]
+        return document.write(language).decode(), [*filter(None, left_out), *_faults(chosen)]
+
+    return [unit.sources[0] for unit in document.units], write
+
+
+def _faults(chosen: Sequence[Candidate]) -> Iterator[str]:
+    return chain.from_iterable(faults for _, faults in chosen)
 
 
 def _candidates(part: str, result: Translated | Problem) -> list[Candidate]:
     if isinstance(result, Problem):
         return [(part, [f"is not translated: {result.error}"])]
     return [(translation.text, translation.faults) for translation in result.translations]
-
-
-async def _translate(parts: Sequence[str], nbest: int, request: Request) -> dict[str, Translated | Problem]:
-    """The result for each part, asked for in requests of MAX_TRANSLATIONS."""
-    results: dict[str, Translated | Problem] = {}
-    size = MAX_TRANSLATIONS // nbest
-    for some in (parts[start : start + size] for start in range(0, len(parts), size)):
-        message = TranslationRequest.model_construct(sentences=some, nbest=nbest)
-        async with submitted(message, request) as pending:
-            results |= zip(some, (await wait_for_answer(pending, request)).sentences)
-    return results

@@ -1,0 +1,76 @@
+"""Read PO files (gettext)."""
+
+import re
+from collections.abc import Iterator, Sequence
+from io import BytesIO
+from typing import Any
+
+from translate.storage.pypo import PoWrapper, pofile
+
+from rnnsearch_fairseq.documents.markdown import ADMONITION
+from rnnsearch_fairseq.documents.units import Document, Unit
+from rnnsearch_fairseq.text.piece import find_format_faults
+
+UNWRAPPED = re.compile(rb'^(?:msg[\w\[\]]+ )?"[^"\n]{0,60} [^"\n]{80}', re.MULTILINE)
+DOUBLED = re.compile(r"\w''\w")
+# Quotation marks of a program, and the fence of an admonition of mdBook or MyST, stay around a text.
+SHELL = re.compile(rf'(?P<before>"(?=[^"]+"\Z)|{ADMONITION}\n)(?P<text>.*)(?P<after>"|\n[`~]{{3,}}\s*)', re.DOTALL)
+
+
+def read_po(content: bytes) -> Document:
+    """Read a PO file, or raise a ValueError or another error of translate-toolkit."""
+    try:
+        text = content.decode()
+    except UnicodeDecodeError:  # pofile reads UTF-8, and writes in the encoding that the header names
+        text = content.decode(pofile(BytesIO(content.decode("latin-1").encode())).encoding)
+    store = pofile(BytesIO(text.encode()))
+    for message in store.units:  # pofile gives the flags of some messages another end of line
+        message.typecomments = [f"{line.rstrip()}{store.newline}" for line in message.typecomments]
+    if bytes(store).count(b"msgstr") != content.count(b"msgstr"):
+        raise ValueError("messages are not laid out as usual")
+    is_unwrapped, wrapper = UNWRAPPED.search(content) is not None, PoWrapper(-1)
+    for message in store.units:
+        if is_unwrapped or message.hastypecomment("no-wrap"):
+            message.wrapper = wrapper
+    return Document(store, [unit for message in store.units for unit in _units(message)], store.gettargetlanguage())
+
+
+def _units(message: Any) -> Iterator[Unit]:
+    """The unit of a message; none if the message has no text, or is a header or obsolete."""
+    sources, targets = _forms(message.source), _forms(message.target)
+    flags = "".join(message.typecomments).replace(",", " ").split()
+    has_format = any(flag.endswith("-format") and not flag.startswith("no-") for flag in flags)
+    # In Java's MessageFormat, the apostrophes of a text are doubled, since one alone begins what is no format.
+    whole = "".join(sources)
+    is_java = "{" in whole and "'" not in whole.replace("''", "")
+    is_java = is_java and ("java-format" in flags or DOUBLED.search(whole) is not None)
+    texts, targets = ([_unwrap(form, is_java)[1] for form in side] for side in (sources, targets))
+
+    def fill(translations: Sequence[str]) -> str:
+        for text, translation in zip(texts, translations):
+            if has_format and (faults := find_format_faults(text, translation)):  # a program that prints it may fail
+                return faults[0]
+        forms = []
+        for source, text in zip(sources, translations):
+            before, _, after = _unwrap(source, is_java)
+            forms.append(before + (text.replace("'", "''") if is_java else text) + after)
+        # The first form is the singular, unless a language has only one.
+        singular = forms[-1 if len(targets) == 1 else 0]
+        message.target = [singular, *[forms[-1]] * (len(targets) - 1)] if message.hasplural() else singular
+        message.markfuzzy()
+        return ""
+
+    if message.istranslatable() and any(sources):
+        yield Unit(f"line {message.line_number}", texts, targets, not message.isfuzzy(), fill)
+
+
+def _forms(text: Any) -> list[str]:
+    """The forms of a message's text, of which it has one if it has no plural forms."""
+    return [str(form) for form in getattr(text, "strings", [text or ""])] or [""]
+
+
+def _unwrap(form: str, is_java: bool) -> tuple[str, str, str]:
+    """The text of a form, and what stays before and after it."""
+    found = SHELL.fullmatch(form)
+    before, text, after = found.group("before", "text", "after") if found else ("", form, "")
+    return before, text.replace("''", "'") if is_java else text, after
