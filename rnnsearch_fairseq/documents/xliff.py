@@ -22,12 +22,19 @@ NAMESPACE = re.compile(r' xmlns(?::[\w.-]+)?="[^"]*"')
 BLANKS = re.compile("[\t\n\r ]+")
 
 
+class _QtFile(tsfile):
+    def serialize(self, out: BytesIO) -> None:
+        """Write the file with empty elements of bytes as Qt does."""
+        super().serialize(written := BytesIO())
+        out.write(written.getvalue().replace(b"></byte>", b"/>"))
+
+
 def read_xml(content: bytes) -> Document:
     """Read an XLIFF or TS file, or raise an error of lxml or translate-toolkit."""
     root = parse_xml(content)
     name = etree.QName(root).localname
     if name == "TS":
-        store = tsfile(BytesIO(content))
+        store = _QtFile(BytesIO(content))
         units = list(_ts_units(store.document.getroot()))
     elif name == "xliff":
         store = (Xliff2File if root.get("version", "").startswith("2") else Xliff1File)(BytesIO(content))

@@ -270,7 +270,7 @@ def po(text: str, flags: str = "") -> str:
         ("a.po", po(LONG), {LONG: LONG.upper()}, f'msgstr "{LONG.upper()}"'),
         ("a.po", po("a", "no-wrap"), {"a": LONG}, f'msgstr "{LONG}"'),
         ("a.po", po("a"), {"a": LONG}, 'msgstr ""\n"a message that'),
-        ("a.ts", QT.format("a<byte v='x'/> b", ""), {'a<byte v="x"/> b': 'c<byte v="x"/>'}, '>c<byte v="x"></byte><'),
+        ("a.ts", QT.format("a<byte v='x'/> b", ""), {'a<byte v="x"/> b': 'c<byte v="x"/>'}, '>c<byte v="x"/><'),
         ("a.ts", QT.format("a", FORMS), {"a": "c"}, "b</numerusform><numerusform>c<"),
         ("a.ts", QT.format("a", LENGTHS), {"a": "c"}, "<lengthvariant>c<"),
         ("a.ts", QT.format("a", "").replace("unfinished", "vanished"), {}, 'type="vanished"></'),
