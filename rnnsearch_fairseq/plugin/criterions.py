@@ -8,7 +8,10 @@ import numpy as np
 import torch
 from fairseq.criterions import register_criterion
 from fairseq.criterions.cross_entropy import CrossEntropyCriterionConfig
-from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterion
+from fairseq.criterions.label_smoothed_cross_entropy import (
+    LabelSmoothedCrossEntropyCriterion,
+    LabelSmoothedCrossEntropyCriterionConfig,
+)
 from fairseq.data import BaseWrapperDataset, FairseqDataset, data_utils
 from fairseq.logging import metrics
 from fairseq.models import BaseFairseqModel
@@ -28,20 +31,13 @@ Result = tuple[Tensor, int, dict[str, Any]]  # cost of a batch, divisor of the g
 DIVIDE_BY_NOTHING = 0
 
 
-@dataclass
-class SmoothedNLLConfig(CrossEntropyCriterionConfig):
-    """fairseq's option ``sentence_avg``, and label smoothing."""
-
-    label_smoothing: float = field(default=0.0, metadata={"help": "probability given to all other words together"})
-
-
-@register_criterion("smoothed_nll", dataclass=SmoothedNLLConfig)
+@register_criterion("smoothed_nll", dataclass=LabelSmoothedCrossEntropyCriterionConfig)
 class SmoothedNLL(LabelSmoothedCrossEntropyCriterion):
     """fairseq's ``label_smoothed_cross_entropy``, which needs less memory here for the models of this package."""
 
     def forward(self, model: BaseFairseqModel, sample: dict[str, Any], reduce: bool = True) -> Result:
         """As in fairseq."""
-        if not scores_features(model):
+        if self.report_accuracy or self.ignore_prefix_size or not scores_features(model):
             return super().forward(model, sample, reduce)
         features, extra = model(**sample["net_input"], features_only=True)
         loss, nll = smoothed_loss(features, *extra["output_layer"], sample["target"], self.eps, self.padding_idx)

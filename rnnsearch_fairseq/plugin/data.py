@@ -98,25 +98,27 @@ class PooledPairs(LimitedPairs):
 class TreePairs(BaseWrapperDataset):
     """``pairs`` and the trees of their sources; ``net_input.trees`` of a batch are the fields of a ``Forest``.
 
-    ``transitions`` are the ids of each tree's transitions, which recipes/trees/transitions.py wrote; ``parsed`` is
-    whether each source has a tree: bool, ``(pairs,)``.
+    ``transitions`` are the ids of each tree's transitions, which recipes/trees/transitions.py wrote, in the file
+    ``path``; ``parsed`` is whether each source has a tree: bool, ``(pairs,)``.
     """
 
-    def __init__(self, pairs: LanguagePairDataset, transitions: Sequence[Tensor], dictionary: Dictionary) -> None:
+    def __init__(
+        self, pairs: LanguagePairDataset, transitions: Sequence[Tensor], dictionary: Dictionary, path: str
+    ) -> None:
         super().__init__(pairs)
+        cure = "write both from the same text"
         if len(transitions) != len(pairs):
-            raise InputError(f"{len(transitions):,} trees for {len(pairs):,} sources; write both from the same text")
+            raise InputError(f"{path}: {len(transitions):,} trees for {len(pairs):,} sources; {cure}")
         self.trees: list[Tree | None] = []
         for number, words in enumerate((np.asarray(pairs.src_sizes) - 1).tolist()):
             line = " ".join(dictionary[symbol] for symbol in transitions[number].tolist()[:-1])
             try:
                 # If every training sentence has a parse, the dictionary has no symbol for "no parse".
                 tree = None if line == dictionary.unk_word else parse_transitions(line)
+                if tree is not None and tree.leaves > words:
+                    raise InputError(f"the tree has {tree.leaves} leaves and the source {words} words; {cure}")
             except InputError as error:
-                raise InputError(f"line {number + 1}: {error}") from None
-            if tree is not None and tree.leaves > words:
-                differ = f"the tree has {tree.leaves} leaves and the source {words} words"
-                raise InputError(f"line {number + 1}: {differ}; write the trees from the same text")
+                raise InputError(f"{path}: line {number + 1}: {error}") from None
             self.trees.append(tree)
         self.parsed = np.array([tree is not None for tree in self.trees])
 

@@ -1,6 +1,7 @@
 """The fairseq models ``rnnsearch`` and ``tree2seq``: the networks of modules/ behind fairseq's interfaces."""
 
 import argparse
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -34,7 +35,6 @@ from rnnsearch_fairseq.modules.tree2seq import Tree2Seq, Tree2SeqConfig
 from rnnsearch_fairseq.modules.tree_decoder import DecoderState
 from rnnsearch_fairseq.modules.tree_encoder import Constituents, TreeEncoder
 from rnnsearch_fairseq.modules.tree_lstm import Forest
-from rnnsearch_fairseq.plugin.options import complete_options
 from rnnsearch_fairseq.text.preparation import find_preparations
 from rnnsearch_fairseq.text.settings import TextSettings
 from rnnsearch_fairseq.text.vocabulary import Vocabulary
@@ -50,13 +50,11 @@ class NetworkEncoder(FairseqEncoder):
         super().__init__(dictionary)
         self.network = network
 
-    def forward(
-        self, src_tokens: Tensor, src_lengths: Tensor | None = None, trees: tuple[Any, ...] | None = None, **_: Any
-    ) -> Lists:
+    def forward(self, src_tokens: Tensor, src_lengths: Any = None, trees: Any = None, **_: Any) -> Lists:
         """Encode sentences ``(batch, src_len)``, each with end-of-sentence, padded left or right.
 
-        ``trees`` are the fields of a :class:`~rnnsearch_fairseq.modules.tree_lstm.Forest`. The output has the fields of
-        the network's own output, as lists of tensors (none for None), and ``src_tokens``.
+        ``trees`` are the fields of a :class:`~rnnsearch_fairseq.modules.tree_lstm.Forest`, or None. The output has the
+        fields of the network's own output, as lists of tensors (none for None), and ``src_tokens``.
         """
         forest = [Forest(*trees)] if trees is not None and isinstance(self.network, TreeEncoder) else []
         outputs: Lists = {"src_tokens": [src_tokens]}
@@ -91,24 +89,19 @@ class NetworkDecoder(FairseqIncrementalDecoder):
         features_only: bool = False,
         **_: Any,
     ) -> tuple[Tensor, Lists]:
-        """Score every next word.
+        """The unnormalised log-probabilities of every next word ``(batch, tgt_len, K_y)``, and a dictionary.
 
-        Args:
-            prev_output_tokens: the previous words ``(batch, tgt_len)``, which begin with end-of-sentence. With an
-                ``incremental_state`` (in a search), only the last column is read.
-
-        Returns:
-            Unnormalised log-probabilities ``(batch, tgt_len, K_y)``, or with ``features_only`` the features ``(batch,
-            tgt_len, l)``; and a dictionary with ``attn``, the alpha of the words ``(batch, tgt_len, src_len)``, in tree
-            models ``constituents``, the alpha of words and phrases, and with features ``output_layer``, its weight and
-            bias.
+        The previous words ``(batch, tgt_len)`` begin with end-of-sentence; with an ``incremental_state`` (in a search),
+        only the last column is read. With ``features_only``, the first result are the features ``(batch, tgt_len, l)``.
+        The dictionary has ``attn``, the alpha of the words ``(batch, tgt_len, src_len)``, in tree models
+        ``constituents``, the alpha of words and phrases, and with features ``output_layer``, its weight and bias.
         """
-        if incremental_state is None:
-            features, extra, _ = self.decode(prev_output_tokens, encoder_out, None)
-        else:
+        saved = None
+        if incremental_state is not None:
             saved = self.get_incremental_state(incremental_state, "search") or {}
-            features, extra, state = self.decode(prev_output_tokens[:, -1:], encoder_out, saved)
-            self.set_incremental_state(incremental_state, "search", state)
+            prev_output_tokens = prev_output_tokens[:, -1:]
+        features, extra, state = self.decode(prev_output_tokens, encoder_out, saved)
+        self.set_incremental_state(incremental_state, "search", state)
         layer = self.network.to_vocabulary
         if not features_only:
             return layer(features), extra
@@ -146,19 +139,21 @@ class NetworkModel(FairseqEncoderDecoderModel):
     def build_model(cls, cfg: DictConfig, task: FairseqTask) -> "NetworkModel":
         """Build the model that ``cfg`` describes, with the paper's initial values."""
         config = read_config(cfg, cls.Config)
-        dictionaries = task.source_dictionary, task.target_dictionary
-        if config.share_all_embeddings and dictionaries[0] != dictionaries[1]:
+        source, target = task.source_dictionary, task.target_dictionary
+        if config.share_all_embeddings and source != target:
             cure = "give fairseq-preprocess --joined-dictionary, or the model --share-decoder-input-output-embed"
             raise InputError(f"--share-all-embeddings needs one dictionary of both languages: {cure}")
-        network = cls.Network(config, *map(len, dictionaries))
+        if getattr(config, "constituents", "words") != "words" and not getattr(task, "has_trees", False):
+            cure = "give --task rnnsearch --tree-lang SUFFIX, or --arch anmt"
+            raise InputError(f"this model encodes trees, and the task has none; {cure}")
+        network = cls.Network(config, len(source), len(target))
         cls.initialize(network)
-        model = cls(NetworkEncoder(network.encoder, dictionaries[0]), cls.Decoder(network.decoder, dictionaries[1]))
+        model = cls(NetworkEncoder(network.encoder, source), cls.Decoder(network.decoder, target))
         settings = getattr(task, "cfg", None)
-        languages = [getattr(settings, f"{side}_lang", None) or side for side in ("source", "target")]
+        languages = tuple(getattr(settings, f"{side}_lang", None) or side for side in ("source", "target"))
         data = getattr(settings, "data", None)
         preparations = find_preparations(Path(utils.split_paths(data)[0]), languages) if data else None
-        vocabularies = tuple(Vocabulary(dictionary.symbols) for dictionary in dictionaries)
-        model.text = TextSettings(tuple(languages), vocabularies, preparations)
+        model.text = TextSettings(languages, (Vocabulary(source.symbols), Vocabulary(target.symbols)), preparations)
         return model
 
     def prepare_for_inference_(self, cfg: DictConfig) -> None:
@@ -212,7 +207,7 @@ def register_architectures(model: str, architectures: dict[str, dict[str, Any]])
                 if getattr(args, option, None) is None:
                     setattr(args, option, value)
             if isinstance(args, argparse.Namespace):
-                complete_options(args, model)
+                args.tpu = "--tpu" in sys.argv  # --bf16 sets it, too (options.py:201)
 
         if name == model:  # fairseq has registered an empty architecture of this name
             ARCH_CONFIG_REGISTRY[name] = architecture
@@ -274,14 +269,6 @@ class Tree2SeqModel(NetworkModel):
 
     Config, Network, Decoder = Tree2SeqConfig, Tree2Seq, Tree2SeqDecoder
     initialize = staticmethod(initialize_uniform)
-
-    @classmethod
-    def build_model(cls, cfg: DictConfig, task: FairseqTask) -> "NetworkModel":
-        """As in the base class."""
-        if read_config(cfg, Tree2SeqConfig).constituents != "words" and not getattr(task, "has_trees", False):
-            cure = "give --task rnnsearch --tree-lang SUFFIX, or --arch anmt"
-            raise InputError(f"this model encodes trees, and the task has none; {cure}")
-        return super().build_model(cfg, task)
 
 
 register_architectures("rnnsearch", rnnsearch.ARCHITECTURES)

@@ -5,11 +5,10 @@ Ctrl-C (SIGINT) or SIGTERM, a training finishes its update, saves a checkpoint, 
 """
 
 import argparse
+import atexit
 import collections
-import contextlib
 import fcntl
 import functools
-import itertools
 import logging
 import os
 import pickle
@@ -19,7 +18,7 @@ import signal
 import sys
 import threading
 import typing
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -60,25 +59,22 @@ def resume(load_checkpoint: Callable[..., Any], cfg: Any, trainer: Trainer, **pa
     master = trainer.data_parallel_rank == 0
     if master and not cfg.no_save:
         trainer.lock = _lock(Path(cfg.save_dir))  # until the training ends
-    path = Path(cfg.restore_file.replace(".pt", f"{trainer.checkpoint_suffix}.pt"))
-    if cfg.restore_file == LAST:
-        path = Path(os.path.join(cfg.save_dir, path))
-    elif not path.is_file():
-        raise InputError(f"--restore-file {path}: no such file; without the option, training goes on from {LAST}")
+    is_last = cfg.restore_file == LAST
+    path = Path(cfg.save_dir, LAST) if is_last else Path(cfg.restore_file)
     others = sorted({*path.parent.glob("checkpoint*.pt")} - {path}, key=os.path.getmtime)
     cure = f"give --restore-file {others[-1]}, or another --save-dir" if others else "give another --save-dir"
-    if others and not path.is_file() and not (cfg.no_last_checkpoints or cfg.continue_once):
-        raise InputError(f"{path}: missing, beside other checkpoints; {cure}")
+    begins_anew = is_last and (not others or cfg.no_last_checkpoints or cfg.continue_once)
+    if not path.is_file() and not begins_anew:
+        raise InputError(f"{path}: no such file; {cure}")
     source = path if path.is_file() else Path(cfg.finetune_from_model or path)
     try:
         if master and source.is_file():
             check_records(source)
         state, epoch_itr = load_checkpoint(cfg, trainer, **passthrough)
     except (RuntimeError, OSError, EOFError, AssertionError, pickle.UnpicklingError) as error:
-        reason, is_other = quote(error), "dataloader mismatch" in str(error)
-        if is_other:
-            reason = "its data were others, or had other limits"
-        if is_other or isinstance(error, AssertionError):  # of another criterion or optimizer
+        has_other_data = "dataloader mismatch" in str(error)
+        reason = "its data were others, or had other limits" if has_other_data else quote(error)
+        if has_other_data or isinstance(error, AssertionError):  # of another criterion or optimizer
             cure = "give the data and options that it was trained with, or another --save-dir"
         raise InputError(f"{source}: training cannot go on from it ({reason}); {cure}") from error
     resets = cfg.reset_optimizer or cfg.reset_lr_scheduler or cfg.reset_dataloader or cfg.reset_meters
@@ -137,8 +133,12 @@ def _ignore_signals_of_others() -> None:
 def stop_after_update(
     validate_and_save: Callable[..., Any], cfg: Any, trainer: Trainer, task: Any, epoch_itr: Any, *options: Any
 ) -> Any:
-    """Validate and save as in fairseq; after a signal, save and exit with status 128 + its number, as in a shell."""
-    with _name_full_disk(cfg.checkpoint.save_dir):
+    """Validate and save as in fairseq; after a signal, save and exit with status 128 + its number, as in a shell.
+
+    If a checkpoint cannot be written, the part that was written is removed.
+    """
+    folder = cfg.checkpoint.save_dir
+    try:
         losses, should_stop = validate_and_save(cfg, trainer, task, epoch_itr, *options)
         number = received
         if trainer.data_parallel_world_size > 1:  # processes may get the signal in different updates
@@ -148,24 +148,17 @@ def stop_after_update(
         if not number or should_stop:
             return losses, should_stop
         fairseq.checkpoint_utils.save_checkpoint(cfg.checkpoint, trainer, epoch_itr, losses[0])
-    if torch.distributed.is_initialized():  # the launcher kills the other processes when the first process ends
-        torch.distributed.barrier(fairseq.distributed.utils.get_global_group())
-    updates, goes_on = trainer.get_num_updates(), f"goes on from {cfg.checkpoint.save_dir}/checkpoint_last.pt"
-    logger.info(f"{signal.Signals(number).name}: training stops after update {updates}; the same command {goes_on}")
-    raise SystemExit(128 + number)
-
-
-@contextlib.contextmanager
-def _name_full_disk(folder: str) -> Iterator[None]:
-    """Say in one sentence that a checkpoint cannot be written, and remove the part that was written."""
-    try:
-        yield
     except (OSError, RuntimeError) as error:  # PyTorch raises a RuntimeError after an OSError
         if (cause := find_cause(error, OSError)) is None:
             raise
         _remove_unfinished(Path(folder))
         cure = "free some disk space, and give the same command again"
         raise InputError(f"{folder}: a checkpoint cannot be written ({cause.strerror}); {cure}") from error
+    if torch.distributed.is_initialized():  # the launcher kills the other processes when the first process ends
+        torch.distributed.barrier(fairseq.distributed.utils.get_global_group())
+    stopped = f"{signal.Signals(number).name}: training stops after update {trainer.get_num_updates()}"
+    logger.info(f"{stopped}; the same command goes on from {folder}/{LAST}")
+    raise SystemExit(128 + number)
 
 
 def _remove_unfinished(folder: Path) -> None:
@@ -183,20 +176,18 @@ def parse_with_hints(
     parser.__class__ = Parser
     words = sys.argv[1:] if words is None else words
     rest = [word for word in words if word not in ("-h", "--help")]
-    if len(rest) == len(words):
-        args = parse(parser, words, **options)
-        for path in utils.split_paths(getattr(args, "path", None) or ""):
-            if path and args.checkpoint_shard_count == 1 and not os.path.exists(path):
-                parser.error(f"argument --path: {path}: no such file")
-        return args
-    times = itertools.count()
 
-    def print_help(parser: argparse.ArgumentParser) -> None:
-        if next(times):
-            parser.print_help()
-            parser.exit()
+    def print_help(_: Sequence[str]) -> None:
+        parser.print_help()
+        parser.exit()
 
-    return parse(parser, rest, **{**options, "modify_parser": print_help})
+    if len(rest) < len(words):
+        parser.parse_args = print_help  # fairseq calls it the second time
+    args = parse(parser, rest, **options)
+    for path in utils.split_paths(getattr(args, "path", None) or ""):
+        if path and args.checkpoint_shard_count == 1 and not os.path.exists(path):
+            parser.error(f"argument --path: {path}: no such file")
+    return args
 
 
 # Dotted names of functions of fairseq, and their replacements, whose first argument is the replaced function.
@@ -225,5 +216,7 @@ def apply() -> None:
         setattr(pkgutil.resolve_name(owner), name, replaced)
     torch.serialization.add_safe_globals(CLASSES)
     print_without_traceback(of_interrupts=False)
+    # The threads of an open group of processes may abort Python when it ends.
+    atexit.register(lambda: torch.distributed.is_initialized() and torch.distributed.destroy_process_group())
     # fairseq logs the traceback of a checkpoint that it cannot write, and raises the error.
     logging.getLogger("fairseq.checkpoint_utils").addFilter(lambda record: record.levelno < logging.ERROR)

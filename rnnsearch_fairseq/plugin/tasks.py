@@ -1,7 +1,6 @@
 """fairseq's translation task with the training pairs, trees and searches of both papers."""
 
 import logging
-import math
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
@@ -86,8 +85,6 @@ class RNNsearchTask(TranslationTask):
         if not any(folder.glob("dict.*.txt")):
             cure = f"give the --destdir of a finished fairseq-preprocess, as {folder / 'bin'}"
             raise InputError(f"{folder}: no dictionaries; {cure}")
-        if cfg.tree_lang is not None and (cfg.source_lang is None or cfg.target_lang is None):
-            raise InputError("--tree-lang needs the languages of the text; give -s and -t")
         return super().setup_task(cfg, **kwargs)
 
     def load_dataset(self, split: str, epoch: int = 1, combine: bool = False, **kwargs: Any) -> None:
@@ -116,10 +113,7 @@ class RNNsearchTask(TranslationTask):
         if transitions is None:
             cure = f"binarize them with fairseq-preprocess --only-source -s {suffix} --srcdict DICT"
             raise InputError(f"{path}: no trees for {split}; {cure}")
-        try:
-            return TreePairs(pairs, transitions, self.tree_dict)
-        except InputError as error:
-            raise InputError(f"{path}: {error}") from None
+        return TreePairs(pairs, transitions, self.tree_dict, path)
 
     def _choose_pairs(self, pairs: FairseqDataset, split: str) -> LimitedPairs:
         max_words = np.inf if self.cfg.max_words is None else self.cfg.max_words
@@ -134,12 +128,6 @@ class RNNsearchTask(TranslationTask):
         if self.cfg.pool_batches:
             return PooledPairs(pairs, chosen, self.cfg.pool_batches, self.cfg.seed)
         return (ReshuffledPairs if self.has_trees else LimitedPairs)(pairs, chosen, self.cfg.seed)
-
-    def build_dataset_for_inference(self, *args: Any, **kwargs: Any) -> LanguagePairDataset:
-        """As in fairseq, but refuse a task with trees, which fairseq-interactive cannot read."""
-        if self.has_trees:
-            raise InputError("fairseq-interactive reads no trees; use rnnsearch translate --trees")
-        return super().build_dataset_for_inference(*args, **kwargs)
 
     def get_batch_iterator(self, dataset: FairseqDataset, **options: Any) -> EpochBatchIterator:
         """As in fairseq, but with the last batch of every split, and with pooled batches in their own order."""
@@ -158,21 +146,12 @@ class RNNsearchTask(TranslationTask):
             iterator.disable_shuffling, iterator.shuffle = True, False
         return iterator
 
-    def train_step(self, sample: Any, model: Any, criterion: Any, optimizer: Any, update_num: int, **more: Any) -> Any:
-        """As in fairseq, but refuse a loss that is not a number, unless gradients are scaled (--fp16, --amp)."""
-        self.optimizer = optimizer
-        step = super().train_step(sample, model, criterion, optimizer, update_num, **more)
-        if getattr(optimizer, "scaler", None) is None and not math.isfinite(step[0].detach()):
-            cure = "start again, or from a checkpoint with --restore-file, and give a lower --lr or --clip-norm 1"
-            raise InputError(f"the loss of update {update_num + 1} is not a number; {cure}")
-        return step
-
     def optimizer_step(self, optimizer: FairseqOptimizer, model: BaseFairseqModel, update_num: int) -> None:
         """As in fairseq, but the first update after loading a checkpoint starts from its float32 parameters."""
         if self.float32 is not None and isinstance(optimizer, FP16Optimizer):
             for parameter, saved in zip(optimizer.fp32_optimizer.params, self.float32, strict=True):
                 parameter.data.copy_(saved)
-        self.float32 = None
+        self.optimizer, self.float32 = optimizer, None
         super().optimizer_step(optimizer, model, update_num)
 
     def get_checkpoint_dict(self) -> dict[str, Any]:
@@ -194,9 +173,9 @@ class RNNsearchTask(TranslationTask):
     def build_generator(self, models: Sequence[BaseFairseqModel], args: Any, **extra: Any) -> Any:
         """Build a generator with a search of this package for its own models, unless fairseq alone has an option."""
         search = str(self.cfg.search)
-        names = {option.name for option in fields(SearchOptions)} - {"search", "length_statistics"}
-        options = {name: getattr(args, name) for name in names if hasattr(args, name)}
-        options = SearchOptions(search=search, length_statistics=self.cfg.length_statistics, **options)
+        options = {name: getattr(args, name) for name in HELP if hasattr(args, name)}
+        options |= {"search": search, "length_statistics": self.cfg.length_statistics}
+        options = SearchOptions(**options)
         defaults = GenerationConfig()
         fairseqs = [name for name in FAIRSEQ_ONLY if getattr(args, name, None) not in (None, getattr(defaults, name))]
         if search == "fairseq" and (fairseqs or any(None in halves(model) for model in models)):

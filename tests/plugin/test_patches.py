@@ -1,22 +1,25 @@
-"""What is replaced in fairseq: the table, whole files, and the classes that checkpoints may hold."""
+"""What is replaced in fairseq: the table, whole files, the classes that checkpoints may hold, and command lines."""
 
 import argparse
 import errno
 import pkgutil
 import re
 import shutil
+import sys
 from pathlib import Path
 from typing import BinaryIO
 
 import numpy as np
 import pytest
 import torch
+from fairseq import options
 from fairseq.distributed.utils import _TensorPlaceholder
 from fairseq.file_io import PathManager
 from omegaconf import OmegaConf
 
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.plugin import patches
+from tests.builders import parse_training
 
 README = Path(patches.__file__).with_name("README.md")
 
@@ -60,3 +63,46 @@ def test_what_fairseq_writes_loads_with_weights_only(tmp_path: Path) -> None:
     }
     torch.save(state, tmp_path / "x.pt")
     assert str(torch.load(tmp_path / "x.pt", weights_only=True)) == str(state)
+
+
+# -- command lines --
+
+
+@pytest.mark.parametrize(("arch", "is_tpu"), [("bahdanau_gru", False), ("tree2seq", False), ("lstm", True)])
+def test_bf16_is_no_tpu_for_the_models_of_this_package(arch: str, is_tpu: bool) -> None:
+    common = parse_training("--arch", arch, "--optimizer", "adam", "--batch-size", "8", "--bf16").common
+    assert (common.bf16, common.tpu) == (True, is_tpu)
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [(["--arch", "bahdanau_gruu"], "bahdanau_gru"), (["--arch", "anmt", "--optimizr=x"], "--optimizer")],
+)
+def test_a_misspelt_word_is_answered_in_two_lines(
+    words: list[str], hint: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["fairseq-train", *words])
+    with pytest.raises(SystemExit):
+        parse_training(*words)
+    first, second = capsys.readouterr().err.splitlines()
+    assert len(first) < 300 and second.startswith(f"did you mean {hint}? ")
+
+
+def test_a_model_that_is_missing_is_named_in_two_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        options.parse_args_and_arch(options.get_generation_parser(), ["data", "--path", "no.pt"])
+    assert "argument --path: no.pt: no such file\n" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arch", "own", "others"),
+    [("tree2seq_small", "--constituents", "--alignment-size"), ("lstm", "--decoder-hidden-size", "--constituents")],
+)
+def test_help_has_the_options_of_the_architecture_and_the_task(
+    arch: str, own: str, others: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        parse_training("--help", "--arch", arch, "--task", "rnnsearch")
+    shown = capsys.readouterr().out
+    assert own in shown and others not in shown
+    assert "--pool-batches" in shown and "--max-update" in shown

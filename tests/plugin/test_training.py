@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 import zipfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from shlex import split
 from typing import Any
@@ -46,6 +46,8 @@ TREES += ["--blackout-samples", "5", "--optimizer", "sgd", "--lr", "1.0", "--lr-
 # The second epoch can hardly be so much better than the first.
 TREES += ["--clip-norm", "3", "--lr-threshold", "0.9", "--batch-size", "16", "--max-epoch", "4"]
 COMMANDS = {"paper": PAPER, "trees": TREES, "small": [*SMALL, "--bf16"]}
+TOGETHER = split("--distributed-world-size 2 --distributed-no-spawn --distributed-backend gloo")
+TOGETHER += ["--ddp-backend", "legacy_ddp"]
 WAIT = 500  # seconds, of a machine that may be busy with something else
 # The values of an update in a log that do not depend on time.
 EXACT = ("epoch", "loss", "nll_loss", "nll_sentence_nats", "nll_word_nats", "ppl", "wpb", "bsz", "num_updates", "lr")
@@ -95,15 +97,13 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "bin"
 
 
-def start(
-    data: Path, folder: Path, *words: str, environment: Mapping[str, str] | None = None, **stop: Any
-) -> tuple[subprocess.Popen[bytes], Trained]:
+def start(data: Path, folder: Path, *words: str, **stop: Any) -> tuple[subprocess.Popen[bytes], Trained]:
     """Start a training, with its logs and a folder of checkpoints in ``folder``; ``stop`` is for `stopped.stop`."""
     folder.mkdir(exist_ok=True)
     log = folder / f"{len(list(folder.glob('*.log')))}.log"
     program = ["python", "-m", "tests.plugin.stopped", json.dumps(stop)] if stop else ["fairseq-train"]
     command = [*program, data, *COMMON, "--save-dir", folder / "saved", "--num-workers", "0", *words]
-    variables = {**os.environ, "PYTHONPATH": str(ROOT), **(environment or {})}
+    variables = {**os.environ, "PYTHONPATH": str(ROOT)}
     with log.open("wb") as output:
         process = subprocess.Popen(command, env=variables, stdout=output, stderr=subprocess.STDOUT)
     return process, Trained(folder / "saved", log)
@@ -121,13 +121,13 @@ def train(data: Path, folder: Path, *more: str, words: Sequence[str] = PAPER, **
 
 
 def train_two(data: Path, folder: Path, *words: str, **stop: Any) -> list[Trained]:
-    """Two processes that train together, as torchrun starts them; ``stop`` is of the second."""
+    """Two processes that train together, as README.md says; ``stop`` is of the second."""
     with socket.socket() as free:
         free.bind(("localhost", 0))
-        address = {"MASTER_ADDR": "localhost", "MASTER_PORT": str(free.getsockname()[1]), "WORLD_SIZE": "2"}
-    ranks = [{**address, "RANK": rank, "LOCAL_RANK": rank} for rank in ("0", "1")]
-    first = start(data, folder, *words, environment=ranks[0])
-    return [finish(*training) for training in (first, start(data, folder, *words, environment=ranks[1], **stop))]
+        address = f"tcp://localhost:{free.getsockname()[1]}"
+    first, second = ([*words, *TOGETHER, "--distributed-init-method", address, "--distributed-rank", r] for r in "01")
+    trainings = start(data, folder, *first), start(data, folder, *second, **stop)
+    return [finish(*training) for training in trainings]
 
 
 def read_state(checkpoint: Path) -> dict[str, Any]:
@@ -175,6 +175,9 @@ def test_a_training_broken_within_and_after_an_epoch_ends_as_an_unbroken_one(
     assert_same(whole, within, after, end)
     if name == "small":
         assert len(rnnsearch_fairseq.load(end.last).translate(["the baker lives here ."], max_len_b=5)) == 1
+        again = train(data, tmp_path, words=COMMANDS[name])
+        assert (again.status, again.updates()) == (0, [])
+        assert "nothing to do: the 22 updates of --max-update are done" in again.printed
     if name == "trees":
         rates = {record["num_updates"]: record["lr"] for record in whole.updates()}
         assert (rates["12"], rates["13"]) == ("1", "0.5")
@@ -195,14 +198,6 @@ def test_patience_goes_on_counting(data: Path, tmp_path: Path) -> None:
         for more in (["--max-update", "3"], [])
     ]
     assert numbers == [["1", "2", "3"], ["4"]]
-
-
-def test_a_training_that_has_ended_does_nothing_more(data: Path, tmp_path: Path) -> None:
-    first = train(data, tmp_path, "--max-update", "7")
-    before = first.last.read_bytes()
-    again = train(data, tmp_path, "--max-update", "7")
-    assert (again.status, again.updates(), again.last.read_bytes()) == (0, [], before)
-    assert "nothing to do: the 7 updates of --max-update are done" in again.printed
 
 
 def flip_a_bit(path: Path) -> None:
@@ -286,17 +281,15 @@ def assert_stopped(stopped: Trained, updates: int, number: int) -> None:
     assert "Traceback" not in stopped.printed
 
 
-@pytest.mark.parametrize("number", [TERM, INT])
-def test_a_signal_to_all_processes_while_workers_read(
-    data: Path, unbroken: Callable[[str], Trained], tmp_path: Path, number: int
+def test_signals_to_all_processes_while_workers_read(
+    data: Path, unbroken: Callable[[str], Trained], tmp_path: Path
 ) -> None:
-    """At the end of an epoch that fairseq would not save, and within one: the next update wants its worker."""
+    """Within an epoch: the next update wants its worker. And at the end of an epoch that fairseq would not save."""
     options = ["--num-workers", "2", "--save-interval-updates", "100", "--save-interval", "3"]
-    parts = [
-        train(data, tmp_path, *options, words=TREES, update=update, number=number, everyone=True) for update in (7, 12)
-    ]
-    for part, update in zip(parts, (7, 12)):
-        assert_stopped(part, update, number)
+    parts = []
+    for update, number in ((7, TERM), (12, INT)):
+        parts.append(train(data, tmp_path, *options, words=TREES, update=update, number=number, everyone=True))
+        assert_stopped(parts[-1], update, number)
     parts.append(train(data, tmp_path, *options, words=TREES))
     assert [record for part in parts for record in part.updates()] == unbroken("trees").updates()
 
@@ -306,16 +299,19 @@ def test_a_second_ctrl_c_ends_at_once(data: Path, tmp_path: Path) -> None:
     assert ended.status == -INT and not ended.last.exists()
 
 
-@pytest.mark.parametrize("update", [7, 12])
-def test_two_processes_stop_together_and_go_on(data: Path, tmp_path: Path, update: int) -> None:
+def test_two_processes_stop_together_and_go_on(data: Path, tmp_path: Path) -> None:
     """Within and after an epoch of 6 updates; each process draws its own negative words again."""
     words = [*TREES, "--batch-size", "8"]
     whole = train_two(data, tmp_path / "whole", *words)
-    stopped = train_two(data, tmp_path, *words, update=update, number=TERM)
-    assert [part.status for part in [*whole, *stopped]] == [0, 0, 128 + TERM, 128 + TERM], stopped[0].printed
-    assert_stopped(stopped[0], update, TERM)
-    resumed = train_two(data, tmp_path, *words)[0]
-    assert_same(whole[0], stopped[0], resumed)
+    parts = []
+    for update in (7, 12):
+        stopped = train_two(data, tmp_path, *words, update=update, number=TERM)
+        assert stopped[1].status == 128 + TERM
+        assert_stopped(stopped[0], update, TERM)
+        parts.append(stopped[0])
+    resumed = train_two(data, tmp_path, *words)
+    assert [training.status for training in (*whole, *resumed)] == [0, 0, 0, 0]
+    assert_same(whole[0], *parts, resumed[0])
 
 
 def test_two_processes_and_two_steps_train_as_one_batch(data: Path, tmp_path: Path) -> None:

@@ -1,0 +1,314 @@
+"""The fairseq models: the second paper's against the original's numbers, batches, shared matrices, and checkpoints."""
+
+import json
+from argparse import Namespace
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from omegaconf import OmegaConf
+from torch import Tensor, nn
+
+from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.modules.embedding import WordEmbedding
+from rnnsearch_fairseq.modules.rnnsearch import RNNsearchConfig
+from rnnsearch_fairseq.modules.tree_encoder import reverse_words
+from rnnsearch_fairseq.plugin.criterions import SummedNLL
+from rnnsearch_fairseq.plugin.models import RNNsearchModel, Tree2SeqModel, read_config
+from rnnsearch_fairseq.text.preparation import Preparation, write_preparations
+from tests.builders import EOS, PAD, UNK, make_dictionary, make_sample, pad, parse_training, randomize
+from tests.plugin.builders import EXACT, SOURCES, TARGETS, TREES, Original, Tree, make_batch
+from tests.plugin.builders import make_model as make_tree2seq
+from tests.reference.recorded import TREE2SEQ, needs_tree2seq
+from tests.reference.tree2seq_original import load_original
+
+Model = RNNsearchModel | Tree2SeqModel
+SAMPLE = make_sample([[7, 5, 9, 2], [4, 2], [11, 12, 2]], [[5, 2], [9, 8, 7, 6, 2], [4, 4, 2]])
+PAPER = {"embedding_size": 620, "hidden_size": 1000, "alignment_size": 1000, "maxout_size": 500, "maxout_pool": 2}
+CODE = {"update_word": "current", "output_rank": 620, "readout_state": "previous"}
+SMALL = {"embedding_size": 256, "hidden_size": 256, "alignment_size": 256, "maxout_size": 256, "maxout_pool": 2}
+OWN = {**SMALL, "embedding_size": 620, "hidden_size": 64}
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["bahdanau_gru"], {**PAPER, "context": "attention", "readout_state": "previous", "dropout": 0.0}),
+        (["groundhog_search"], {**PAPER, **CODE, "context": "attention"}),
+        # An option that repeats the paper's value is still an option that was given.
+        (["bahdanau_gru_small", "--hidden-size", "64", "--embedding-size", "620"], OWN),
+        (["rnnencdec", "--context", "attention", "--readout-state", "current"], {**PAPER, "context": "attention"}),
+    ],
+)
+def test_architectures_of_the_command_line(words: list[str], expected: dict[str, Any]) -> None:
+    cfg = read_config(parse_training("--arch", *words).model, RNNsearchConfig)
+    assert {name: getattr(cfg, name) for name in expected} == expected
+
+
+# -- the second paper's original --
+
+
+def word_log_probs(model: Tree2SeqModel, sample: dict[str, Any]) -> tuple[Tensor, dict[str, Any]]:
+    """ln p of each target word ``(batch, tgt_len)``, zero at padding."""
+    logits, extra = model(**sample["net_input"])
+    chosen = torch.log_softmax(logits, dim=-1).gather(2, sample["target"].unsqueeze(2)).squeeze(2)
+    return chosen.masked_fill(sample["target"].eq(PAD), 0.0), extra
+
+
+@needs_tree2seq
+@pytest.mark.parametrize("left", [False, True], ids=["right-padded", "left-padded"])
+@pytest.mark.parametrize("records", ["dev", "train40", "dev_failed_parse"])
+def test_recorded_log_probabilities_and_attention(records: str, left: bool) -> None:
+    original = Original("softmax")
+    sentences = original.described[records]
+    sample = original.batch(sentences, left)
+    log_probs, extra = word_log_probs(original.model, sample)
+    width = sample["net_input"]["src_tokens"].size(1)
+    for row, record in enumerate(sentences):
+        np.testing.assert_allclose(log_probs[row, : len(record["tgt"])].detach(), record["logprobs"], **EXACT)
+        assert log_probs[row].sum().item() == pytest.approx(record["total"], abs=1e-10)
+        if "attention" in record:
+            (alpha,) = extra["constituents"]
+            words = [*range(width - len(record["src"]), width)] if left else [*range(len(record["src"]))]
+            expected = np.array(record["attention"])
+            columns = words + [width + k for k in range(expected.shape[1] - len(words))]
+            shown = alpha[row, : len(record["tgt"])].detach()
+            np.testing.assert_allclose(shown[:, columns], expected, **EXACT)
+            assert torch.equal(extra["attn"][0][row], alpha[row][:, :width])
+
+
+@needs_tree2seq
+def test_recorded_gradients_of_the_softmax() -> None:
+    original = Original("softmax")
+    log_probs, _ = word_log_probs(original.model, original.batch(original.described["train40"][:4]))
+    expected_loss = original.described["grad_check"]["loss"]
+    np.testing.assert_allclose(-log_probs.detach().sum(dim=1), expected_loss, **EXACT)
+    (-log_probs.sum()).backward()
+    gradients = load_original(TREE2SEQ / "softmax_grad.npz", TREE2SEQ / "softmax.json").state_dict()
+    gradients["decoder.network.to_vocabulary.bias"][[0, PAD]] = 0  # the original has no such words
+    for name, parameter in original.model.named_parameters():
+        torch.testing.assert_close(parameter.grad, gradients[name], **EXACT, msg=name)
+
+
+@pytest.mark.slow
+@pytest.mark.train
+@needs_tree2seq
+def test_the_recorded_training_is_followed_for_two_epochs() -> None:
+    """The README's update: the gradient summed over four sentences, its norm over four clipped at 3."""
+    original = Original("softmax", parameters="init")
+    records = json.loads((TREE2SEQ / "train_ids.json").read_text(encoding="utf-8"))
+    parameters = list(original.model.parameters())
+    size, rate, clip = 4, 0.5, 3.0
+    for epoch in original.described["epochs"][:2]:
+        total = 0.0
+        order = epoch["order"]
+        for begin in range(0, len(order), size):
+            sample = original.batch([records[number] for number in order[begin : begin + size]])
+            cost = -word_log_probs(original.model, sample)[0].sum()
+            total += cost.item()
+            gradients = torch.autograd.grad(cost, parameters)
+            norm = torch.stack([gradient.norm() for gradient in gradients]).norm().item() / size
+            step = rate * min(1.0, clip / norm) / size
+            with torch.no_grad():
+                for parameter, gradient in zip(parameters, gradients):
+                    parameter -= step * gradient
+        assert total / len(order) == pytest.approx(epoch["train_loss_per_sentence"], abs=1e-8)
+
+
+# -- batches of sentences and trees --
+
+KINDS = {
+    "phrases": {},
+    "words": {"constituents": "words"},
+    "reversed": {"constituents": "words", "reverse_source": True},
+    "phrases-only": {"constituents": "phrases-only", "embedding_size": 6},
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("left", [False, True], ids=["right-padded", "left-padded"])
+def test_score_depends_on_no_neighbour_and_on_no_padding(kind: str, left: bool) -> None:
+    model = make_tree2seq(**KINDS[kind])
+    together, extra = word_log_probs(model, make_batch(SOURCES, TARGETS, TREES, left))
+    for row, (source, target, tree) in enumerate(zip(SOURCES, TARGETS, TREES)):
+        alone, expected = word_log_probs(model, make_batch([source], [target], [tree]))
+        torch.testing.assert_close(together[row, : len(target)], alone[0], **EXACT)
+        columns = pad(SOURCES, left)[row].ne(PAD)
+        shown = extra["attn"][0][row, : len(target)]
+        torch.testing.assert_close(shown[:, columns], expected["attn"][0][0], **EXACT)
+        assert shown[:, ~columns].eq(0).all()
+        sums = extra["constituents"][0][row, : len(target)].sum(dim=1)
+        torch.testing.assert_close(sums, torch.ones_like(sums), **EXACT)
+
+
+def test_reversed_sources_keep_their_end_and_their_padding() -> None:
+    words = torch.tensor([[5, 6, 7, EOS], [8, EOS, PAD, PAD], [EOS, PAD, PAD, PAD], [PAD, PAD, 8, EOS]])
+    reversed_words = [[7, 6, 5, EOS], *words[1:].tolist()]
+    assert reverse_words(words, words.eq(PAD)).tolist() == reversed_words
+
+
+@pytest.mark.parametrize("kind", ["phrases", "phrases-only"])
+@pytest.mark.parametrize(
+    "trees",
+    [[None] * 5, [[0]] * 5, [[[0, 1], [2, 3]], None, [0], [0, 1], None]],
+    ids=["no tree at all", "one-leaf trees", "some of each"],
+)
+def test_whatever_trees_a_batch_has_it_trains(kind: str, trees: list[Tree]) -> None:
+    model = make_tree2seq(**KINDS[kind])
+    sources = [[5, 9, 7, 4, EOS], [8, EOS], [6, EOS], [11, 5, EOS], [EOS]]
+    log_probs, _ = word_log_probs(model, make_batch(sources, TARGETS, trees, left=True))
+    log_probs.sum().backward()
+    assert log_probs.isfinite().all()
+    composes = any(tree is not None and len(tree) == 2 for tree in trees)
+    for name, parameter in model.named_parameters():
+        gradient = parameter.grad
+        assert gradient is None or gradient.isfinite().all(), name
+        moves = gradient is not None and gradient.abs().sum() > 0
+        assert moves == (composes or "tree_lstm" not in name), name
+
+
+# -- shared matrices, and what is dropped --
+
+
+def make(kind: type[Model] = RNNsearchModel, source_words: int = 17, **options: Any) -> Model:
+    settings = {"embedding_size": 6, "hidden_size": 6}
+    settings |= {"alignment_size": 4, "maxout_size": 6} if kind is RNNsearchModel else {"constituents": "words"}
+    task = Namespace(source_dictionary=make_dictionary(source_words), target_dictionary=make_dictionary(17))
+    return kind.build_model(OmegaConf.create({**settings, **options}), task)
+
+
+Make = Callable[..., Model]
+BOTH = [make, partial(make, Tree2SeqModel)]
+MAKERS = [*BOTH, partial(make, maxout_size=4, output_rank=6)]
+OUTPUT = {"share_decoder_input_output_embed": True}
+ALL = {"share_all_embeddings": True}
+
+
+def matrices(model: Model) -> list[nn.Parameter]:
+    """Source embeddings, target embeddings and output matrix."""
+    tables = [side.network.embedding for side in (model.encoder, model.decoder)]
+    weights = [getattr(table, "table", table).weight for table in tables]
+    return [*weights, model.decoder.network.to_vocabulary.weight]
+
+
+@pytest.mark.parametrize("make", MAKERS)
+@pytest.mark.parametrize(("options", "shared"), [(OUTPUT, [1, 2]), (ALL, [0, 1, 2])])
+def test_a_shared_matrix_has_the_gradients_of_all_its_uses(
+    make: Make, options: dict[str, bool], shared: list[int]
+) -> None:
+    sharing, separate = make(**options).double(), make().double()
+    randomize(sharing)
+    assert len({matrices(sharing)[number] for number in shared}) == 1
+    assert len(set(matrices(separate))) == 3
+    assert len([*separate.parameters()]) - len([*sharing.parameters()]) == len(shared) - 1
+    separate.load_state_dict(sharing.state_dict())
+    criterion = SummedNLL(Namespace(target_dictionary=make_dictionary(17)))
+    costs = [criterion(model, SAMPLE)[0] for model in (sharing, separate)]
+    torch.testing.assert_close(*costs, **EXACT)
+    for cost in costs:
+        cost.backward()
+    expected = sum(matrices(separate)[number].grad for number in shared)
+    # fairseq's own models, too, give a gradient to the output row of padding.
+    torch.testing.assert_close(matrices(sharing)[1].grad, expected, **EXACT)
+
+
+@pytest.mark.parametrize("make", MAKERS)
+def test_a_shared_matrix_begins_as_embeddings_and_only_of_one_dictionary(make: Make) -> None:
+    table = matrices(make(**ALL))[2]
+    assert table[PAD].eq(0).all()
+    assert table.std() > 0.005, "the second paper's output matrix begins with zeros"
+    with pytest.raises(InputError, match=r"--share-all-embeddings needs one dictionary .*--joined-dictionary"):
+        make(source_words=18, **ALL)
+    make(source_words=18, **OUTPUT)
+
+
+def test_words_are_dropped_and_nothing_else() -> None:
+    torch.manual_seed(1)
+    embedding = WordEmbedding(17, 1, word_dropout=0.3)
+    embedding.weight.data = torch.arange(17.0).unsqueeze(1)  # the embedding of a word is its id
+    words = torch.tensor([[4, 5, 6, 7, 8, EOS, PAD]]).repeat(2000, 1)
+    read = embedding(words).squeeze(2)
+    changed = read.ne(words)
+    assert read[changed].eq(UNK).all()
+    assert not changed[:, 5:].any()
+    # Of 2,000 words in each column; the standard deviation is 20.
+    assert changed[:, :5].sum(dim=0).sub(600).abs().max() < 90
+    assert words.ne(UNK).all(), "the batch itself is left alone"
+
+
+@pytest.mark.parametrize("make", BOTH)
+@pytest.mark.parametrize("side", ["src_tokens", "prev_output_tokens"])
+@torch.no_grad()
+def test_a_model_reads_dropped_words_in_training_only(make: Make, side: str) -> None:
+    model = make(word_dropout=0.999999)
+    randomize(model)
+    net_input = SAMPLE["net_input"]
+    unknown = {name: tensor.masked_fill(tensor.gt(UNK), UNK) for name, tensor in net_input.items()}
+    dropped = model.train()(**net_input)[0]
+    torch.testing.assert_close(dropped, model.eval()(**unknown)[0])
+    half = model(**{**unknown, side: net_input[side]})[0]
+    assert not torch.allclose(dropped, half), "words of this side are dropped"
+
+
+@pytest.mark.parametrize("context", ["attention", "last"])
+@pytest.mark.parametrize("rate", ["dropout", "readout_dropout"])
+@torch.no_grad()
+def test_dropout_acts_in_training_only(context: str, rate: str) -> None:
+    plain, model = make(context=context), make(context=context, **{rate: 0.4})
+    randomize(plain)
+    model.load_state_dict(plain.state_dict())
+    expected = plain(**SAMPLE["net_input"])[0]
+    assert torch.equal(model.eval()(**SAMPLE["net_input"])[0], expected)
+    first, second = (model.train()(**SAMPLE["net_input"])[0] for _ in range(2))
+    assert not torch.allclose(first, expected) and not torch.allclose(first, second)
+
+
+# -- checkpoints --
+
+
+def test_a_checkpoint_holds_its_words_and_how_its_text_was_prepared(tmp_path: Path) -> None:
+    preparations = {"en": Preparation("moses", lowercase=True), "fr": Preparation(bpe="#version: 0.2\na b</w>\n")}
+    write_preparations(tmp_path, preparations)
+    words = make_dictionary(17)
+    settings = Namespace(data=str(tmp_path / "bin"), source_lang="en", target_lang="fr")
+    task = Namespace(source_dictionary=words, target_dictionary=words, cfg=settings)
+    model = RNNsearchModel.build_model(OmegaConf.create({"embedding_size": 6, "hidden_size": 6}), task)
+    torch.save(model.state_dict(), tmp_path / "model.pt")
+    saved = torch.load(tmp_path / "model.pt", weights_only=True)
+    assert saved["_extra_state"] == {
+        "languages": ["en", "fr"],
+        "vocabularies": [words.symbols, words.symbols],
+        "preparations": [preparation.to_record() for preparation in preparations.values()],
+    }
+    other = make(alignment_size=1000, maxout_size=500)
+    assert other.text.preparations is None
+    other.load_state_dict(saved)
+    assert other.text.preparations == (*preparations.values(),)
+    assert all(torch.equal(a, b) for a, b in zip(model.parameters(), other.parameters(), strict=True))
+
+
+@pytest.mark.parametrize(
+    ("saved", "options", "message"),
+    [
+        ({"source_words": 18}, {}, r"another dictionary of source \(.*22.*21.*give the data it was trained on"),
+        ({"context": "last"}, {}, "another architecture .* in this model only.*give the --arch and model options"),
+        ({"output_rank": 6}, {}, "another architecture .* in it only.*give the --arch and model options"),
+        ({"hidden_size": 8}, {}, r"other sizes: .*\(.*8.*\) there .* here.*give the --arch and model options"),
+        ({}, OUTPUT, r"embedding.* and .*to_vocabulary.* differ, and this model shares them"),
+    ],
+)
+def test_parameters_that_do_not_fit_are_explained(saved: dict[str, Any], options: dict[str, Any], message: str) -> None:
+    model = make(**options)
+    before = {name: tensor.clone() for name, tensor in model.named_parameters()}
+    with pytest.raises(InputError, match=message):
+        model.load_state_dict(make(**saved).state_dict())
+    assert all(torch.equal(tensor, before[name]) for name, tensor in model.named_parameters())
+
+
+def test_a_task_without_trees_is_refused() -> None:
+    with pytest.raises(InputError, match="give --task rnnsearch --tree-lang SUFFIX, or --arch anmt"):
+        make(Tree2SeqModel, constituents="phrases")
