@@ -1,4 +1,4 @@
-"""The command ``rnnsearch``."""
+"""The command ``rnnsearch``: its commands, mistakes, signals and standard streams."""
 
 import io
 import itertools
@@ -17,9 +17,11 @@ import pytest
 import rnnsearch_fairseq
 from recipes import grammar
 from rnnsearch_fairseq import cli
+from rnnsearch_fairseq.errors import InputError
 from tests import trained
 
 ROOT = Path(__file__).resolve().parents[1]
+USER_DIR = ["-m", "rnnsearch_fairseq", "user-dir"]
 
 
 def run(*words: str | Path, **options: Any) -> subprocess.CompletedProcess[str]:
@@ -115,21 +117,51 @@ def test_help_imports_neither_pytorch_nor_fairseq(words: str) -> None:
     assert done.stdout.splitlines()[-1] == "[]", done.stderr
 
 
+def test_commands_work_without_docstrings() -> None:
+    done = run("-OO", "-m", "rnnsearch_fairseq", "info", "--help")
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+# Errors and standard streams
+
+
+def test_errors_are_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    done = run("-m", "rnnsearch_fairseq", "plot", "alignment", tmp_path / "no", tmp_path / "x.png")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith(f"error: {tmp_path / 'no'}: cannot be read") and done.stderr.count("\n") == 1
+
+    def refuse() -> None:
+        raise PermissionError(13, "Permission denied", "secret/model")
+
+    monkeypatch.setattr(cli, "print_user_dir", refuse)
+    monkeypatch.setattr(sys, "argv", ["rnnsearch", "user-dir"])
+    with pytest.raises(InputError, match=r"^secret/model: cannot be used \(Permission denied\); give another"):
+        cli.main()
+
+
+@pytest.mark.parametrize(
+    ("closing", "status", "said"),
+    [(">/dev/full", 1, "No space left"), (">&-", 1, "Bad file descriptor"), ("<&-", 0, ""), ("2>&-", 0, "")],
+)
+def test_standard_streams_may_be_full_or_closed(closing: str, status: int, said: str) -> None:
+    words = ["sh", "-c", f'exec "$@" {closing}', "sh", sys.executable, *USER_DIR]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (done.returncode, len(done.stderr.splitlines())) == (status, status)
+    assert said in done.stderr and (status == 1 or done.stdout)
+
+
 def test_a_reader_that_leaves_early_gets_no_error_message() -> None:
     reading, writing = os.pipe()
     os.close(reading)
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
-    streams = {"capture_output": False, "stdout": writing, "stderr": subprocess.PIPE}
-    done = run("-m", "rnnsearch_fairseq", "user-dir", env=environment, **streams)
+    done = run(*USER_DIR, env=environment, capture_output=False, stdout=writing, stderr=subprocess.PIPE)
     os.close(writing)
     assert (done.returncode, done.stderr) == (1, "")
 
 
-def test_errors_are_one_line(tmp_path: Path) -> None:
-    done = run("-m", "rnnsearch_fairseq", "plot", "alignment", tmp_path / "no", tmp_path / "x.png")
-    assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.startswith(f"error: {tmp_path / 'no'}: cannot be read")
-    assert len(done.stderr.splitlines()) == 1
+def test_a_name_that_is_not_utf8_is_printed_as_it_is() -> None:
+    program = "from rnnsearch_fairseq import cli; cli.print_user_dir = lambda: print('\\udcff'); cli.main()"
+    assert run("-c", program, "user-dir", text=False).stdout == b"\xff\n"
 
 
 # Stops the program at an import that ignores any exception.

@@ -17,7 +17,6 @@ Pair = tuple[str, str]
 
 UNTRANSLATED = "not translated"
 UNFINISHED = "marked as fuzzy or for review"
-MAX_UNIT_BYTES = 1 << 20  # of TMX, so that a small packed file cannot fill the memory
 MAX_CHARACTERS = 2000  # of a side of a pair
 XML_LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
 # Elements inside a segment of TMX that hold markup of a word processor, not text; <hi> holds text.
@@ -89,21 +88,15 @@ def read_tmx(path: Path, languages: Pair) -> Iterator[Pair]:
     plain = {"remove_comments": True, "remove_pis": True, "resolve_entities": False, "no_network": True}
     try:
         with open_bytes(path) as file:
-            last = 0  # file position after the last unit (approximate: the parser reads ahead)
-            for _, element in etree.iterparse(file, **plain):
-                if file.tell() - last > MAX_UNIT_BYTES:
-                    raise InputError(f"{path}: no unit ends in {MAX_UNIT_BYTES:,} bytes; give a TMX file")
-                if etree.QName(element).localname != "tu":
-                    continue
-                last = file.tell()
-                texts = _read_texts(element)
+            for _, unit in etree.iterparse(file, tag="{*}tu", **plain):
+                texts = _read_texts(unit)
                 first = first or sorted(texts)
                 source, target = (_find_language(texts, language) for language in languages)
                 complete |= bool(source and target)
                 yield source, target
-                element.clear()  # free it, and all before it
-                while element.getprevious() is not None:
-                    del element.getparent()[0]
+                unit.clear()  # free it, and all before it
+                while unit.getprevious() is not None:
+                    del unit.getparent()[0]
     except etree.XMLSyntaxError as error:
         raise InputError(f"{path}, line {error.lineno}: damaged XML ({quote(error)}); export it again") from error
     if not complete:

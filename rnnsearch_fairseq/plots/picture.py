@@ -16,9 +16,9 @@ from matplotlib.figure import Figure
 
 INCHES_PER_WORD = 0.32
 # Fonts for the characters that matplotlib's own lacks. Debian: apt-get install fonts-noto-cjk, fonts-noto-core.
-FONTS = ("Noto Sans CJK JP", "Noto Sans JP", "IPAexGothic", "IPAGothic", "WenQuanYi Micro Hei", "Hiragino Sans")
-FONTS += ("Noto Sans Arabic", "Noto Sans Hebrew", "Noto Sans Devanagari", "Noto Sans Bengali", "Noto Sans Tamil")
-FONTS += ("Noto Sans Thai", "Noto Sans Georgian", "Noto Sans Armenian", "Noto Sans Ethiopic", "Noto Sans Khmer")
+FONTS = ["Noto Sans CJK JP", "IPAexGothic", "IPAGothic", "WenQuanYi Micro Hei", "Hiragino Sans"]
+FONTS += [f"Noto Sans {script}" for script in ("JP", "Arabic", "Hebrew", "Devanagari", "Bengali", "Tamil", "Thai")]
+FONTS += [f"Noto Sans {script}" for script in ("Georgian", "Armenian", "Ethiopic", "Khmer")]
 INSTALLED = {font.name for font in font_manager.fontManager.ttflist}
 plt.rcParams["font.family"] = ["sans-serif", *(font for font in FONTS if font in INSTALLED)]
 
@@ -31,8 +31,8 @@ def draw_matrix(across: list[str], down: list[str], weights: np.ndarray) -> tupl
     figure = plt.figure(figsize=(INCHES_PER_WORD * len(across), INCHES_PER_WORD * len(down)))
     axes = figure.add_axes((0, 0, 1, 1))
     axes.imshow(weights, cmap="gray", vmin=0, vmax=1, aspect="equal")
-    axes.set_xticks(range(len(across)), [html.unescape(label) for label in across], rotation=90, parse_math=False)
-    axes.set_yticks(range(len(down)), [html.unescape(label) for label in down], parse_math=False)
+    axes.set_xticks(range(len(across)), map(html.unescape, across), rotation=90, parse_math=False)
+    axes.set_yticks(range(len(down)), map(html.unescape, down), parse_math=False)
     axes.tick_params(length=0, top=True, labeltop=True, bottom=False, labelbottom=False)
     return figure, axes
 

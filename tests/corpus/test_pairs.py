@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from rnnsearch_fairseq.corpus import pairs as module
-from rnnsearch_fairseq.corpus.pairs import MAX_UNIT_BYTES, Pair, find_files, read_files, read_tmx
+from rnnsearch_fairseq.corpus.pairs import Pair, find_files, read_files, read_tmx
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.text.lines import MAX_LINE_BYTES
 from tests.corpus.builders import LANGUAGES, make_pairs, unit, write_files, write_tmx, write_tsv, write_units
@@ -76,8 +76,6 @@ BOMB = f"<!DOCTYPE tmx [{ENTITIES}]><tmx>{unit('&e11;', 'un').replace('&amp;', '
         ("a.tsv.gz", gzip.compress(b"one\tun\n" + b"a" * (MAX_LINE_BYTES + 1)), "line 2"),
         ("a.tmx", f"<tmx>{unit('one', 'un')}</tu></tmx>".encode(), "line 2"),
         ("a.tmx", BOMB.encode(), "line 1"),
-        ("a.tmx.gz", gzip.compress(f"<tmx>{'<note/>' * (MAX_UNIT_BYTES // 7)}</tmx>".encode()), "no unit"),
-        ("a.tmx.gz", gzip.compress(f"<tmx>{unit('one', 'a' * MAX_UNIT_BYTES)}</tmx>".encode()), "no unit"),
         ("a.tmx", unit("one", "un").replace("fr", "de").encode(), "both en and fr.*: de, en"),
         ("a.txt", b"one\tun\n", ""),
         ("absent.tmx", None, ""),

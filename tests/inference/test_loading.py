@@ -30,31 +30,13 @@ def assert_refused(path: Path, name: str) -> None:
     assert name in str(error.value) and path.name[:40] in str(error.value) and "\n" not in str(error.value)
 
 
-# -- checkpoints --
-
-
-def test_a_pickle_that_calls_a_function_is_not_followed(tmp_path: Path) -> None:
-    torch.save({**make_checkpoint(), "x": Touch(tmp_path / "touched")}, tmp_path / "model.pt")
-    assert_refused(tmp_path / "model.pt", "rnnsearch export")
-    assert not (tmp_path / "touched").exists()
-
-
-def test_what_is_no_checkpoint_is_refused(tmp_path: Path) -> None:
-    torch.save(make_checkpoint(), tmp_path / "whole.pt")
-    cut = (tmp_path / "whole.pt").read_bytes()[:-5000]
-    for name, content in (("cut", cut), ("legacy", pickle.dumps(make_checkpoint())), ("text", b"the dog")):
-        (tmp_path / name).write_bytes(content)
-        assert_refused(tmp_path / name, "cannot be read")
-    assert_refused(tmp_path / "missing.pt", "no such checkpoint")
-
-
 def put(*path: Any, to: Any) -> Callable[[Any], None]:
-    """A change of one value in a checkpoint or a JSON document."""
+    """A change of one value in a checkpoint or a JSON document; a function computes it from the value before."""
 
     def change(state: Any) -> None:
         for step in path[:-1]:
             state = state[step]
-        state[path[-1]] = to
+        state[path[-1]] = to(state[path[-1]]) if callable(to) else to
 
     return change
 
@@ -66,13 +48,16 @@ class Odd(OrderedDict):
         return OrderedDict, (), {"keys": 7, "get": 7, "items": 7}, None, iter(self.items())
 
 
-def make_odd(*path: str) -> Callable[[State], None]:
-    def change(state: State) -> None:
-        for step in path[:-1]:
-            state = state[step]
-        state[path[-1]] = Odd(state[path[-1]])
-
-    return change
+def test_what_is_no_checkpoint_is_refused_and_calls_no_function(tmp_path: Path) -> None:
+    torch.save(make_checkpoint(), tmp_path / "whole.pt")
+    cut = (tmp_path / "whole.pt").read_bytes()[:-5000]
+    for name, content in (("cut", cut), ("legacy", pickle.dumps(make_checkpoint())), ("text", b"the dog")):
+        (tmp_path / name).write_bytes(content)
+        assert_refused(tmp_path / name, "cannot be read")
+    assert_refused(tmp_path / "missing.pt", "no such checkpoint")
+    torch.save({**make_checkpoint(), "x": Touch(tmp_path / "touched")}, tmp_path / "model.pt")
+    assert_refused(tmp_path / "model.pt", "rnnsearch export")
+    assert not (tmp_path / "touched").exists()
 
 
 @pytest.mark.parametrize(
@@ -86,15 +71,13 @@ def make_odd(*path: str) -> Callable[[State], None]:
         (lambda state: state["model"].pop("_extra_state"), "cannot be read"),
         (put("model", 5, to=torch.zeros(1)), "names of parameters"),
         (put("model", "x", to=5), "x is in it only"),
-        (lambda state: state["model"].update(dict.fromkeys(state["model"], 5)), "cannot be read"),
+        (put("model", to=lambda model: dict.fromkeys(model, 5)), "cannot be read"),
         (put(*OPTIONS, "_name", to=["rnnsearch"]), "cannot be read"),
         (put(*OPTIONS, to=["rnnsearch"]), "cannot be read"),
         (put("optimizer_history", to=5), "cannot be read"),
         (put(*SETTINGS, "preparations", to=[{"tokenizer": "odd"}] * 2), "tokenizer is"),
         (put(*SETTINGS, "vocabularies", to=[[*SPECIAL, "a", 5]] * 2), "cannot be read"),
-        (make_odd("model"), "cannot be read"),
-        (make_odd("cfg"), "cannot be read"),
-        (make_odd("cfg", "model"), "cannot be read"),
+        *((put(*path, to=Odd), "cannot be read") for path in (["model"], ["cfg"], OPTIONS)),
     ],
 )
 def test_values_that_do_not_fit_are_refused(tmp_path: Path, change: Callable[[State], Any], named: str) -> None:
@@ -111,34 +94,22 @@ def test_numbers_of_numpy_are_read(tmp_path: Path) -> None:
     assert rnnsearch_fairseq.load(tmp_path / "model.pt").translate("The dog sleeps.") == "le chien dort."
 
 
-# -- folders --
+# Folders: tests/inference/test_strangers.py draws hostile ones at random.
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """An exported model with one matrix for all words, and the subwords' file of BPE."""
+    """An exported model with one matrix for all words."""
     state = make_checkpoint(share_decoder_input_output_embed=True)
     state["cfg"]["model"]["share_all_embeddings"] = True
     names = [f"{half}.network.embedding.table.weight" for half in ("encoder", "decoder")]
     state["model"][names[0]] = state["model"][names[1]]
     text = state["model"]["_extra_state"]
     text["vocabularies"][0] = text["vocabularies"][1]
-    for preparation in text["preparations"]:
-        preparation["bpe"] = "#version: 0.2\nt h\n"
     torch.save(state, tmp_path / "model.pt")
     export(str(tmp_path / "model.pt"), tmp_path / "folder")
     rnnsearch_fairseq.load(tmp_path / "folder")
     return tmp_path / "folder"
-
-
-@pytest.mark.parametrize("name", ["config.json", "text.json", "model.safetensors"])
-def test_missing_files_are_named_and_pipes_and_devices_are_not_read(folder: Path, name: str) -> None:
-    (folder / name).unlink()
-    assert_refused(folder, name)
-    for make in (os.mkfifo, lambda path: path.symlink_to("/dev/zero")):
-        make(folder / name)
-        assert_refused(folder, f"{name}: cannot be read (not a regular file")
-        (folder / name).unlink()
 
 
 @pytest.mark.parametrize(
@@ -162,7 +133,7 @@ def test_a_folders_json_holds_no_impossible_values(folder: Path, name: str, chan
     assert_refused(folder, named)
 
 
-def test_other_parameters_are_refused(folder: Path) -> None:
+def test_missing_files_pipes_devices_and_other_parameters_are_named(folder: Path) -> None:
     path = folder / "model.safetensors"
     whole, tensors = path.read_bytes(), {name: tensor.clone() for name, tensor in load_file(path).items()}
     for content in (whole[:-5], (folder.parent / "model.pt").read_bytes(), b""):
@@ -171,3 +142,12 @@ def test_other_parameters_are_refused(folder: Path) -> None:
     for name, shape in (("x", "x is in it only"), ("decoder.from_summary.bias", "(7,)")):
         save_file({**tensors, name: torch.zeros(7)}, path)
         assert_refused(folder, shape)
+    for name in ("model.safetensors", "text.json", "config.json"):
+        before = (folder / name).read_bytes()
+        (folder / name).unlink()
+        assert_refused(folder, name)
+        for make in (os.mkfifo, lambda path: path.symlink_to("/dev/zero")):
+            make(folder / name)
+            assert_refused(folder, f"{name}: cannot be read (not a regular file")
+            (folder / name).unlink()
+        (folder / name).write_bytes(before)
