@@ -2,23 +2,25 @@
 # Train the English-French model of this folder on translations of documentation and software, and score it on files and
 # projects that it has not seen: about 16 hours of one core, or some ten minutes of an H100.
 #
-#   recipes/docs_en_fr/model.sh --data DIR --more DIR --php DIR [--out DIR]
+#   recipes/docs_en_fr/model.sh --data DIR --more DIR --php DIR --text DIR [--out DIR]
 #
 # --data  folder with python-fr (github.com/python/python-docs-fr, branch 3.13) and django-fr (translations/fr of
 #         github.com/django/django-docs-translations, branch stable/5.1.x)
 # --more  folder with the other projects of pairs.py; README.md names their sources
 # --php   folder with clones of PHP's manual, doc-en and doc-fr (github.com/php)
+# --text  folder with the tables NAME.en-fr.tsv.gz that EVIDENCE.md lists, and with the projects fpm-docs and warehouse
 # --out   output folder (default: runs/docs_en_fr); an interrupted run is resumed there
 source "$(dirname "${BASH_SOURCE[0]}")/../setup.sh"
 
-DATA= MORE= PHP= OUT=$ROOT/runs/docs_en_fr
-parse_options "data= more= php= out=" "$@"
-[ -n "$DATA" ] && [ -n "$MORE" ] && [ -n "$PHP" ] || die "give all three folders of text: $0 --data DIR --more DIR --php DIR; see $0 --help"
+DATA= MORE= PHP= TEXT= OUT=$ROOT/runs/docs_en_fr
+parse_options "data= more= php= text= out=" "$@"
+[ -n "$DATA" ] && [ -n "$MORE" ] && [ -n "$PHP" ] && [ -n "$TEXT" ] ||
+    die "give all four folders of text: $0 --data DIR --more DIR --php DIR --text DIR; see $0 --help"
 set_up
 export OMP_NUM_THREADS=1
 
 say "reading PO files; 8,000 sentencepieces, markup masked"
-read_pairs() { tool docs_en_fr.pairs "$1" "$DATA" "$MORE"; }
+read_pairs() { tool docs_en_fr.pairs "$1" "$DATA" "$MORE" "$TEXT"; }
 once "$OUT/raw" read_pairs
 prepare() { prepare_text "$OUT/raw" "$1" -s en -t fr --sentencepiece 8000; }
 once "$OUT/text" prepare
@@ -46,7 +48,7 @@ once "$OUT/first/model.pt" train "$OUT/text" $TOTAL $FIRST --lr-scheduler polyno
 say "going on with PHP's manual, and with the messages that PO files no longer use"
 read_manual() { tool docs_en_fr.php_manual "$PHP" "$1"; }
 once "$OUT/php.tsv" read_manual
-read_more() { tool docs_en_fr.pairs "$1" "$DATA" "$MORE" "$OUT/php.tsv"; }
+read_more() { tool docs_en_fr.pairs "$1" "$DATA" "$MORE" "$TEXT" "$OUT/php.tsv"; }
 once "$OUT/raw_more" read_more
 prepare_more() { prepare_text "$OUT/raw_more" "$1" -s en -t fr --from "$OUT/first/model.pt"; }
 once "$OUT/text_more" prepare_more
@@ -54,7 +56,22 @@ once "$OUT/text_more/bin" binarise "$OUT/text_more" -s en -t fr --srcdict "$OUT/
 MORE_UPDATES=1300
 once "$OUT/second/model.pt" train "$OUT/text_more" $MORE_UPDATES --finetune-from-model "$OUT/text_more/start.pt" --lr 0.004 \
     --lr-scheduler polynomial_decay --warmup-updates 100 --total-num-update $MORE_UPDATES --max-tokens 3000 --update-freq 4
-once "$OUT/model" rnnsearch export "$OUT/second/model.pt" --half --beam 12 --lenpen 2 \
+
+say "going on with 37 more sources, as rnnsearch translate cuts and masks it"
+read_all() { tool docs_en_fr.pairs "$1" "$DATA" "$MORE" "$TEXT" "$OUT/php.tsv" "$TEXT"/*.en-fr.tsv.gz; }
+once "$OUT/raw_all" read_all
+cut_all() { tool docs_en_fr.passages "$OUT/raw_all" "$1" fpm-docs warehouse; }
+once "$OUT/pieces" cut_all
+prepare_all() { prepare_text "$OUT/pieces" "$1" -s en -t fr --from "$OUT/second/model.pt"; }
+once "$OUT/text_all" prepare_all
+once "$OUT/text_all/bin" binarise "$OUT/text_all" -s en -t fr --srcdict "$OUT/text_all/dict.en.txt" --tgtdict "$OUT/text_all/dict.fr.txt"
+LAST_CONSTANT=4000 LAST_TOTAL=6000
+LAST="--lr 0.003 --max-tokens 10000"
+once "$OUT/third/constant.pt" train "$OUT/text_all" $LAST_CONSTANT $LAST --lr-scheduler fixed --warmup-updates 200 \
+    --finetune-from-model "$OUT/text_all/start.pt"
+once "$OUT/third/model.pt" train "$OUT/text_all" $LAST_TOTAL $LAST --lr-scheduler polynomial_decay --reset-lr-scheduler \
+    --warmup-updates $LAST_CONSTANT --total-num-update $LAST_TOTAL
+once "$OUT/model" rnnsearch export "$OUT/third/model.pt" --half --beam 12 --lenpen 2 \
     --examples "$ROOT/recipes/docs_en_fr/examples.en" --card "$ROOT/recipes/docs_en_fr/card.md" --output
 
 say "translating 30 sentences of manuals, guides and release notes"

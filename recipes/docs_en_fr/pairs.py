@@ -1,17 +1,18 @@
 """Write the sentence pairs of French translations of documentation and software, in one of three parts.
 
-``python -m recipes.docs_en_fr.pairs OUT DIR... [TABLE]``
+``python -m recipes.docs_en_fr.pairs OUT DIR... [TABLE...]``
 
 Each DIR has some of ``PROJECTS``: folders of PO files, or tables with tabs. OUT gets ``{train,valid,test}.{en,fr}``,
-and the messages that are drawn of each held-out project once more in ``PROJECT.{en,fr}``.
+the messages that are drawn of each held-out project in ``PROJECT.{en,fr}``, and ``counts.md``.
 Files and projects that ``held_out.txt`` names are held out, and the training text has no sentence of theirs.
-TABLE, ``php.tsv``, adds its pairs and the obsolete messages of the PO files to the training text.
+With a TABLE, such as ``php.tsv``, the training text has its pairs and the obsolete messages of the PO files, too.
 """
 
 import random
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 
 from rnnsearch_fairseq.command_line import print_without_traceback
@@ -42,7 +43,14 @@ PROJECTS = [
     "pycord",
     "tldr.tsv",
     "tatoeba.tsv",
+    "fpm-docs",
+    "warehouse",
 ]
+# Tables that are read twice: tutorials in the second person, and messages of programs with counts and errors.
+TWICE = (
+    "react vue rust-book hf-course hf-agents yii2 "
+    "android-apps canada duckduckgo-app firefox gladys matrix-react-sdk postgresql scratch wikipedia-app"
+)
 HELD_OUT = Path(__file__).with_name("held_out.txt")  # lines "valid NAME" and "test NAME" of files and of whole projects
 MAX_HELD_OUT = 300  # messages that are drawn of each held-out project
 MAX_EQUAL_WORDS = 2  # of equal sides: names, which a model should learn to copy; longer ones are not translated
@@ -65,46 +73,46 @@ def find_texts(folders: list[Path]) -> dict[str, Path]:
     return found
 
 
-def read_pairs(path: Path, max_equal_words: int, left_out: Counter[str]) -> Iterator[Pair]:
+def read_pairs(path: Path, max_equal_words: int, obsolete: bool = False) -> Iterator[Pair]:
     """Yield the cleaned pairs of a file whose sides differ, or are equal and short."""
-    for raw in read_files([path], ("en", "fr"), left_out)[0]:
+    left_out: Counter[str] = Counter()
+    for raw in chain(read_files([path], ("en", "fr"), left_out)[0], read_obsolete(path) if obsolete else ()):
         pair = clean_pair(raw, left_out, keep_markup=True, keep_equal=True)
         if pair is not None and (pair[0] != pair[1] or len(pair[0].split()) <= max_equal_words):
             yield pair
 
 
-def read_obsolete(path: Path, left_out: Counter[str]) -> Iterator[Pair]:
-    """Yield the cleaned pairs of a PO file's obsolete messages (``#~``), which its program or page no longer has."""
-    for message in read_document(path).store.units if is_document(path) else []:
-        if message.isobsolete() and message.target and not message.isfuzzy():
-            pair = clean_pair((str(message.source), str(message.target)), left_out, keep_markup=True, keep_equal=True)
-            if pair is not None:
-                yield pair
+def read_obsolete(path: Path) -> Iterator[Pair]:
+    """Yield the pairs of a PO file's obsolete messages (``#~``), which its program or page no longer has."""
+    if is_document(path) and b"\n#~" in path.read_bytes():
+        for message in read_document(path).store.units:
+            if message.isobsolete() and message.target and not message.isfuzzy():
+                yield str(message.source), str(message.target)
 
 
-def write_pairs(out: Path, folders: list[Path], table: Path | None = None) -> None:
-    """Write the pairs of all projects, each once; those for training in random order, with those that ``table`` adds.
+def write_pairs(out: Path, folders: list[Path], tables: Sequence[Path] = ()) -> None:
+    """Write the pairs of all projects, each once; those for training in random order, with those that ``tables`` add.
 
     Raises:
         InputError: a project is missing, what is held out is missing, or a file is bad.
     """
-    files, held_out = find_texts(folders) | ({table.name: table} if table else {}), read_held_out()
+    files, held_out = find_texts(folders) | {table.name: table for table in tables}, read_held_out()
     for name in held_out.keys() - files.keys() - set(PROJECTS):
         raise InputError(f"{name}: no such file; give the folders of the projects")
-    parts: dict[str, dict[Pair, None]] = {"valid": {}, "test": {}, "train": {}}
-    projects: dict[str, dict[Pair, None]] = {}
-    left_out: Counter[str] = Counter()
+    parts: dict[str, dict[Pair, str]] = {"valid": {}, "test": {}, "train": {}}  # each pair's project
+    projects: dict[str, dict[Pair, str]] = {}
     for name, path in files.items():
         project = name.partition("/")[0]
         part = held_out.get(name) or held_out.get(project) or "train"
         chosen = projects.setdefault(project, {}) if project in held_out else parts[part]
-        chosen |= dict.fromkeys(read_pairs(path, MAX_EQUAL_WORDS if part == "train" else 0, left_out))
-        if table and part == "train":
-            chosen |= dict.fromkeys(read_obsolete(path, left_out))
+        is_train = part == "train"
+        for pair in read_pairs(path, MAX_EQUAL_WORDS if is_train else 0, obsolete=is_train and bool(tables)):
+            chosen.setdefault(pair, project)
     out.mkdir(parents=True, exist_ok=True)
     for project, pairs in projects.items():
         drawn = random.Random(1).sample([*pairs], min(MAX_HELD_OUT, len(pairs)))
-        parts[held_out[project]] |= dict.fromkeys(drawn)
+        if held_out[project] == "valid":
+            parts["valid"] |= dict.fromkeys(drawn, project)
         write_rows(texts_of(out / project, "en", "fr"), drawn)
     known: set[str] = set()
     for part, pairs in parts.items():
@@ -113,12 +121,24 @@ def write_pairs(out: Path, folders: list[Path], table: Path | None = None) -> No
         chosen_pairs = [pair for pair in pairs if known.isdisjoint(pair)]
         known.update(side for pair in chosen_pairs for side in pair)
         if part == "train":
+            write_counts(out / "counts.md", ((pairs[pair], pair) for pair in chosen_pairs))
+            chosen_pairs += [pair for pair in chosen_pairs if pairs[pair].partition(".")[0] in TWICE.split()]
             random.Random(1).shuffle(chosen_pairs)
         write_rows(texts_of(out / part, "en", "fr"), chosen_pairs)
         print(f"{part}: {len(chosen_pairs):,} pairs")
 
 
+def write_counts(path: Path, pairs: Iterable[tuple[str, Pair]]) -> None:
+    """Write a table of each project's pairs and English words; a pair of several projects counts for the first one."""
+    numbers, words = Counter[str](), Counter[str]()
+    for project, (source, _) in pairs:
+        numbers[project] += 1
+        words[project] += len(source.split())
+    rows = ((f"| {project} | {number:,} | {words[project]:,} |",) for project, number in numbers.items())
+    write_rows([path], [("| text | pairs | English words |",), ("|---|---|---|",), *rows])
+
+
 if __name__ == "__main__":
     print_without_traceback()
     paths = [*map(Path, sys.argv[1:])]
-    write_pairs(paths[0], [*filter(Path.is_dir, paths[1:])], next(filter(Path.is_file, paths[1:]), None))
+    write_pairs(paths[0], [*filter(Path.is_dir, paths[1:])], [*filter(Path.is_file, paths[1:])])

@@ -1,0 +1,137 @@
+"""Turn messages and their translations into what the model reads and writes of them, as ``translate`` cuts and masks.
+
+``python -m recipes.docs_en_fr.passages TEXT OUT PROJECT...``
+
+TEXT has what ``pairs.py`` wrote, also the messages of each held-out PROJECT; OUT gets ``{train,valid,test}.{en,fr}``. A
+message is cut where both sides are cut alike, numbers stand for placeholders of counts, a label has no accelerator, and
+blanks and apostrophes of the French side follow one rule. Of an ICU message with forms, OUT has the singular and the
+plural. Left out are pairs whose translation has other tags or links and, in training, near copies of what is held out.
+"""
+
+import re
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
+from pathlib import Path
+
+import numpy as np
+from sklearn.feature_extraction.text import CountVectorizer
+
+from rnnsearch_fairseq.command_line import print_without_traceback
+from rnnsearch_fairseq.corpus.blocks import BLOCK, map_blocks
+from rnnsearch_fairseq.corpus.pairs import Pair
+from rnnsearch_fairseq.corpus.rows import texts_of, write_rows
+from rnnsearch_fairseq.corpus.split import PARTS
+from rnnsearch_fairseq.text.habits import HABITS
+from rnnsearch_fairseq.text.lines import read_lines, read_pairs
+from rnnsearch_fairseq.text.markup import mask, scan, unmask
+from rnnsearch_fairseq.text.passage import Passage
+from rnnsearch_fairseq.text.piece import Piece, Reader
+
+NEAR = 0.6  # of the strings of four characters in two texts that both have
+FORMS = re.compile(r"\{\s*\w+\s*,\s*plural\s*,((?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*)\}")
+FORM = re.compile(r"(=?\w+)\s*\{((?:[^{}]|\{[^{}]*\})*)\}")
+# What aligned pages have on one side only: anchors and underlines of headings; and marks that nobody sees.
+STRAY = re.compile(
+    r"""<(a|span)\s(?:name|id)="[^"]*"></\1> | \[\[[a-z\d-]+\]\]$ | \s[-=~]{4,}$ | [\u00ad\u200b\u200e\u200f]""",
+    re.VERBOSE,
+)
+SYMBOL = re.compile(r"⟦\d⟧")
+ENGLISH, FRENCH = Reader(("en", "fr")), Reader(("fr", "fr"))
+
+
+def read_block(pairs: Iterable[Pair]) -> list[Pair]:
+    """The pairs of pieces of these messages."""
+    forms = (tuple(expand_forms(STRAY.sub("", side).strip()) for side in pair) for pair in pairs)
+    messages = chain.from_iterable(zip(*sides) for sides in forms if len(sides[0]) == len(sides[1]))
+    whole = ((source, give_tags(source, target)) for source, target in messages)
+    return [put_numbers(*piece) for pair in whole if pair[1] is not None for piece in cut_alike(*pair)]
+
+
+def expand_forms(text: str) -> list[str]:
+    """The singular and the plural of an ICU message with forms for numbers; any other text as it is."""
+    if not FORMS.search(text):
+        return [text]
+    return [choose_form(text, ("one", "=1", "other"), "1"), choose_form(text, ("other", "many"), "{count}")]
+
+
+def choose_form(text: str, names: Sequence[str], number: str) -> str:
+    """An ICU message with the first of these forms that it has, and a number in the place of ``#``."""
+
+    def choose(found: re.Match[str]) -> str:
+        forms = dict(FORM.findall(found[1]))
+        return next((forms[name] for name in names if name in forms), "").replace("#", number)
+
+    return FORMS.sub(choose, text)
+
+
+def give_tags(source: str, target: str) -> str | None:
+    """A translation with its source's tags and addresses of links, as of pages in English; None if it has others."""
+    tags, given = (
+        Counter(side[start:end] for name, start, end in scan(side).constructs if name in ("tag", "address"))
+        for side in (source, target)
+    )
+    lacking, added = [*(tags - given).elements()], [*(given - tags).elements()]
+    if added and len(added) != len(lacking):
+        return None
+    for tag, own in zip(added, lacking):
+        target = target.replace(tag, own, 1)
+    return target
+
+
+def cut_alike(source: str, target: str) -> Iterable[Pair]:
+    """The pieces of both sides, or the whole sides if they are cut otherwise."""
+    passage, pieces = Passage(source), Passage(target).pieces
+    alike = len(passage.pieces) == len(pieces) and passage.join(pieces).split() == target.split()
+    return zip(passage.pieces, pieces) if alike else [(source, target)]
+
+
+def put_numbers(source: str, target: str) -> Pair:
+    """A piece and its translation as the model reads and writes them, but for masked markup."""
+    piece, translated = Piece(source, ENGLISH), Piece(target, FRENCH)
+    masked, wanted = piece.masked, unmask(translated.masked, translated.spans)
+    if piece.counted is not None:
+        texts = re.fullmatch("(.+?)".join(map(re.escape, SYMBOL.split(masked))), piece.counted).groups()
+        numbers = [(symbol, text) for symbol, text in zip(SYMBOL.findall(masked), texts) if symbol != text]
+        found = mask(wanted, piece.spans)
+        if all(side.count(symbol) == 1 for symbol, _ in numbers for side in (masked, found)):
+            masked = piece.counted
+            for symbol, number in numbers:
+                found = found.replace(symbol, number)
+            wanted = unmask(found, piece.spans)
+    typeset = HABITS["fr"].typeset(re.sub(r"(?<=\w)’(?=\w)", "'", wanted))
+    return unmask(masked, piece.spans), " ".join(typeset.split())
+
+
+def are_near_copies(texts: Sequence[str], others: Sequence[str]) -> Iterator[bool]:
+    """Whether each text is much like one of the others."""
+    vectorizer = CountVectorizer(analyzer="char", ngram_range=(4, 4), binary=True)
+    columns = vectorizer.fit_transform(others)
+    analyze, sizes = vectorizer.build_analyzer(), columns.sum(axis=1).A1
+    for start in range(0, len(texts), BLOCK):
+        block = texts[start : start + BLOCK]
+        common = (vectorizer.transform(block) @ columns.T).tocoo()
+        lengths = np.array([len({*analyze(text)}) for text in block])
+        shares = common.data / (lengths[common.row] + sizes[common.col] - common.data)
+        yield from np.isin(np.arange(len(block)), common.row[shares >= NEAR])
+
+
+def main(text: Path, out: Path, projects: Sequence[str]) -> None:
+    """Write the pieces of ``text``; ``projects`` are held out and have no messages in its development text."""
+    held_out = [line for name in ("valid", "test", *projects) for line in read_lines(text / f"{name}.en")]
+    out.mkdir(parents=True)
+    for part in PARTS:
+        pairs = [*read_pairs(*texts_of(text / part, "en", "fr"))]
+        if part == "train":
+            near = are_near_copies([source for source, _ in pairs], held_out)
+            pairs = [pair for pair, is_near in zip(pairs, near) if not is_near]
+        pieces = chain.from_iterable(map_blocks(read_block, pairs, part))
+        written = [pair for pair in pieces if all(any(map(str.isalpha, side)) for side in pair)]
+        write_rows(texts_of(out / part, "en", "fr"), written)
+        print(f"{part}: {len(written):,} pieces of {len(pairs):,} messages")
+
+
+if __name__ == "__main__":
+    print_without_traceback()
+    main(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3:])
