@@ -3,7 +3,7 @@
 ``python -m recipes.docs_en_fr.pairs OUT DIR... [TABLE...]``
 
 Each DIR has some of ``PROJECTS``: folders of PO files, or tables with tabs. OUT gets ``{train,valid,test}.{en,fr}``,
-the messages that are drawn of each held-out project in ``PROJECT.{en,fr}``, and ``counts.md``.
+and the messages that are drawn of each held-out project in ``PROJECT.{en,fr}``.
 Files and projects that ``held_out.txt`` names are held out, and the training text has no sentence of theirs.
 With a TABLE, such as ``php.tsv``, the training text has its pairs and the obsolete messages of the PO files, too.
 """
@@ -11,7 +11,7 @@ With a TABLE, such as ``php.tsv``, the training text has its pairs and the obsol
 import random
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 
@@ -121,21 +121,13 @@ def write_pairs(out: Path, folders: list[Path], tables: Sequence[Path] = ()) -> 
         chosen_pairs = [pair for pair in pairs if known.isdisjoint(pair)]
         known.update(side for pair in chosen_pairs for side in pair)
         if part == "train":
-            write_counts(out / "counts.md", ((pairs[pair], pair) for pair in chosen_pairs))
+            for project in dict.fromkeys(pairs.values()):
+                words = [len(source.split()) for source, target in chosen_pairs if pairs[source, target] == project]
+                print(f"{project}: {len(words):,} pairs, {sum(words):,} English words")
             chosen_pairs += [pair for pair in chosen_pairs if pairs[pair].partition(".")[0] in TWICE.split()]
             random.Random(1).shuffle(chosen_pairs)
         write_rows(texts_of(out / part, "en", "fr"), chosen_pairs)
         print(f"{part}: {len(chosen_pairs):,} pairs")
-
-
-def write_counts(path: Path, pairs: Iterable[tuple[str, Pair]]) -> None:
-    """Write a table of each project's pairs and English words; a pair of several projects counts for the first one."""
-    numbers, words = Counter[str](), Counter[str]()
-    for project, (source, _) in pairs:
-        numbers[project] += 1
-        words[project] += len(source.split())
-    rows = ((f"| {project} | {number:,} | {words[project]:,} |",) for project, number in numbers.items())
-    write_rows([path], [("| text | pairs | English words |",), ("|---|---|---|",), *rows])
 
 
 if __name__ == "__main__":

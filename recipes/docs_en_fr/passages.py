@@ -12,6 +12,7 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from itertools import chain
 from pathlib import Path
 
@@ -19,9 +20,8 @@ import numpy as np
 from sklearn.feature_extraction.text import CountVectorizer
 
 from rnnsearch_fairseq.command_line import print_without_traceback
-from rnnsearch_fairseq.corpus.blocks import BLOCK, map_blocks
 from rnnsearch_fairseq.corpus.pairs import Pair
-from rnnsearch_fairseq.corpus.rows import texts_of, write_rows
+from rnnsearch_fairseq.corpus.rows import BLOCK, map_blocks, texts_of, write_rows
 from rnnsearch_fairseq.corpus.split import PARTS
 from rnnsearch_fairseq.text.habits import HABITS
 from rnnsearch_fairseq.text.lines import read_lines, read_pairs
@@ -33,37 +33,28 @@ NEAR = 0.6  # of the strings of four characters in two texts that both have
 FORMS = re.compile(r"\{\s*\w+\s*,\s*plural\s*,((?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*)\}")
 FORM = re.compile(r"(=?\w+)\s*\{((?:[^{}]|\{[^{}]*\})*)\}")
 # What aligned pages have on one side only: anchors and underlines of headings; and marks that nobody sees.
-STRAY = re.compile(
-    r"""<(a|span)\s(?:name|id)="[^"]*"></\1> | \[\[[a-z\d-]+\]\]$ | \s[-=~]{4,}$ | [\u00ad\u200b\u200e\u200f]""",
-    re.VERBOSE,
-)
-SYMBOL = re.compile(r"⟦\d⟧")
+STRAY = re.compile(r"""<(a|span) (?:name|id)="[^"]*"></\1>|\[\[[a-z\d-]+]]$|\s[-=~]{4,}$|[\u00ad\u200b\u200e\u200f]""")
 ENGLISH, FRENCH = Reader(("en", "fr")), Reader(("fr", "fr"))
 
 
 def read_block(pairs: Iterable[Pair]) -> list[Pair]:
     """The pairs of pieces of these messages."""
-    forms = (tuple(expand_forms(STRAY.sub("", side).strip()) for side in pair) for pair in pairs)
+    forms = [[expand_forms(STRAY.sub("", side).strip()) for side in pair] for pair in pairs]
     messages = chain.from_iterable(zip(*sides) for sides in forms if len(sides[0]) == len(sides[1]))
-    whole = ((source, give_tags(source, target)) for source, target in messages)
+    whole = [(source, give_tags(source, target)) for source, target in messages]
     return [put_numbers(*piece) for pair in whole if pair[1] is not None for piece in cut_alike(*pair)]
 
 
 def expand_forms(text: str) -> list[str]:
     """The singular and the plural of an ICU message with forms for numbers; any other text as it is."""
-    if not FORMS.search(text):
-        return [text]
-    return [choose_form(text, ("one", "=1", "other"), "1"), choose_form(text, ("other", "many"), "{count}")]
+    names = (("one", "=1", "other"), "1"), (("other", "many"), "{count}")
+    return [FORMS.sub(partial(choose_form, *form), text) for form in names] if FORMS.search(text) else [text]
 
 
-def choose_form(text: str, names: Sequence[str], number: str) -> str:
-    """An ICU message with the first of these forms that it has, and a number in the place of ``#``."""
-
-    def choose(found: re.Match[str]) -> str:
-        forms = dict(FORM.findall(found[1]))
-        return next((forms[name] for name in names if name in forms), "").replace("#", number)
-
-    return FORMS.sub(choose, text)
+def choose_form(names: Sequence[str], number: str, message: re.Match[str]) -> str:
+    """The first of these forms that an ICU message has, with a number in the place of ``#``."""
+    forms = dict(FORM.findall(message[1]))
+    return next((forms[name] for name in names if name in forms), "").replace("#", number)
 
 
 def give_tags(source: str, target: str) -> str | None:
@@ -91,15 +82,12 @@ def put_numbers(source: str, target: str) -> Pair:
     """A piece and its translation as the model reads and writes them, but for masked markup."""
     piece, translated = Piece(source, ENGLISH), Piece(target, FRENCH)
     masked, wanted = piece.masked, unmask(translated.masked, translated.spans)
-    if piece.counted is not None:
-        texts = re.fullmatch("(.+?)".join(map(re.escape, SYMBOL.split(masked))), piece.counted).groups()
-        numbers = [(symbol, text) for symbol, text in zip(SYMBOL.findall(masked), texts) if symbol != text]
-        found = mask(wanted, piece.spans)
-        if all(side.count(symbol) == 1 for symbol, _ in numbers for side in (masked, found)):
-            masked = piece.counted
-            for symbol, number in numbers:
-                found = found.replace(symbol, number)
-            wanted = unmask(found, piece.spans)
+    found, counts = mask(wanted, piece.spans), piece._counts
+    if piece.counted and all(text.count(symbol) == 1 for symbol in counts.values() for text in (masked, found)):
+        masked = piece.counted
+        for number, symbol in counts.items():
+            found = found.replace(symbol, number)
+        wanted = unmask(found, piece.spans)
     typeset = HABITS["fr"].typeset(re.sub(r"(?<=\w)’(?=\w)", "'", wanted))
     return unmask(masked, piece.spans), " ".join(typeset.split())
 

@@ -26,7 +26,7 @@ def test_files_are_held_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     shared = ("A test.", "Un essai."), ("One more.", "Un de plus."), ("json", "json"), ("One more.", "Un de plus.")
     write_po(data / "python-fr/a.po", *shared, ("Is not translated.", "Is not translated."), ("Neither.", ""))
     pairs.write_pairs(out, [data])
-    texts = {path.name: sorted(path.read_text().splitlines()) for path in out.glob("*.[ef]*")}
+    texts = {path.name: sorted(path.read_text().splitlines()) for path in out.iterdir()}
     assert texts == {
         "whole.en": ["A whole project."],
         "whole.fr": ["Un projet entier."],
@@ -48,7 +48,6 @@ def test_files_are_held_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     added = sorted(set((out / "train.fr").read_text().splitlines()) - set(texts["train.fr"]))
     assert added == ["Scinde une chaîne", "Votre propre hook", "Était là."], "no sentence that is held out"
     assert (out / "train.fr").read_text().count("Votre propre hook\n") == 2, "tutorials are read twice"
-    assert "| react.en-fr.tsv | 1 | 3 |" in (out / "counts.md").read_text().splitlines()
     (data / "django-fr/t.po").unlink()
     with pytest.raises(InputError, match=r"t\.po: no such file"):
         pairs.write_pairs(out, [data])
