@@ -8,7 +8,7 @@
 #         github.com/django/django-docs-translations, branch stable/5.1.x)
 # --more  folder with the other projects of pairs.py; README.md names their sources
 # --php   folder with clones of PHP's manual, doc-en and doc-fr (github.com/php)
-# --text  folder with the tables NAME.en-fr.tsv.gz that EVIDENCE.md lists, and with the projects fpm-docs and warehouse
+# --text  folder with the tables NAME.en-fr.tsv.gz that SOURCES.md lists, and with the projects fpm-docs and warehouse
 # --out   output folder (default: runs/docs_en_fr); an interrupted run is resumed there
 source "$(dirname "${BASH_SOURCE[0]}")/../setup.sh"
 
@@ -60,7 +60,7 @@ once "$OUT/second/model.pt" train "$OUT/text_more" $MORE_UPDATES --finetune-from
 say "going on with 37 more sources, as rnnsearch translate cuts and masks it"
 read_all() { tool docs_en_fr.pairs "$1" "$DATA" "$MORE" "$TEXT" "$OUT/php.tsv" "$TEXT"/*.en-fr.tsv.gz; }
 once "$OUT/raw_all" read_all
-cut_all() { tool docs_en_fr.passages "$OUT/raw_all" "$1" fpm-docs warehouse; }
+cut_all() { tool docs_en_fr.passages "$OUT/raw_all" "$1"; }
 once "$OUT/pieces" cut_all
 prepare_all() { prepare_text "$OUT/pieces" "$1" -s en -t fr --from "$OUT/second/model.pt"; }
 once "$OUT/text_all" prepare_all

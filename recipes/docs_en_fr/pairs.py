@@ -22,43 +22,20 @@ from rnnsearch_fairseq.corpus.split import clean_pair
 from rnnsearch_fairseq.documents.formats import is_document, read_document
 from rnnsearch_fairseq.errors import InputError
 
-PROJECTS = [
-    "python-fr",
-    "django-fr",
-    "frc",
-    "picard",
-    "dash",
-    "cloudstack",
-    "flask",
-    "open-contracting",
-    "beeware",
-    "comprehensive-rust",
-    "godot-editor",
-    "netbox",
-    "horizon",
-    "jupyterlab",
-    "sphinx",
-    "wagtail",
-    "geotrek",
-    "pycord",
-    "tldr.tsv",
-    "tatoeba.tsv",
-    "fpm-docs",
-    "warehouse",
-]
-# Tables that are read twice: tutorials in the second person, and messages of programs with counts and errors.
-TWICE = (
-    "react vue rust-book hf-course hf-agents yii2 "
-    "android-apps canada duckduckgo-app firefox gladys matrix-react-sdk postgresql scratch wikipedia-app"
+# Folders and tables that are always read; and further tables that are read twice: tutorials in the second person and
+# messages of programs with counts and errors.
+PROJECTS, TWICE = (
+    names.split()
+    for names in (
+        "python-fr django-fr frc picard dash cloudstack flask open-contracting beeware comprehensive-rust godot-editor "
+        "netbox horizon jupyterlab sphinx wagtail geotrek pycord tldr.tsv tatoeba.tsv fpm-docs warehouse",
+        "react vue rust-book hf-course hf-agents yii2 android-apps canada duckduckgo-app firefox gladys "
+        "matrix-react-sdk postgresql scratch wikipedia-app",
+    )
 )
 HELD_OUT = Path(__file__).with_name("held_out.txt")  # lines "valid NAME" and "test NAME" of files and of whole projects
 MAX_HELD_OUT = 300  # messages that are drawn of each held-out project
 MAX_EQUAL_WORDS = 2  # of equal sides: names, which a model should learn to copy; longer ones are not translated
-
-
-def read_held_out() -> dict[str, str]:
-    """The part, ``valid`` or ``test``, of each file and project that is held out."""
-    return {name: part for part, name in map(str.split, HELD_OUT.read_text().splitlines())}
 
 
 def find_texts(folders: list[Path]) -> dict[str, Path]:
@@ -96,7 +73,8 @@ def write_pairs(out: Path, folders: list[Path], tables: Sequence[Path] = ()) -> 
     Raises:
         InputError: a project is missing, what is held out is missing, or a file is bad.
     """
-    files, held_out = find_texts(folders) | {table.name: table for table in tables}, read_held_out()
+    files = find_texts(folders) | {table.name: table for table in tables}
+    held_out = {name: part for part, name in map(str.split, HELD_OUT.read_text().splitlines())}
     for name in held_out.keys() - files.keys() - set(PROJECTS):
         raise InputError(f"{name}: no such file; give the folders of the projects")
     parts: dict[str, dict[Pair, str]] = {"valid": {}, "test": {}, "train": {}}  # each pair's project
@@ -105,9 +83,8 @@ def write_pairs(out: Path, folders: list[Path], tables: Sequence[Path] = ()) -> 
         project = name.partition("/")[0]
         part = held_out.get(name) or held_out.get(project) or "train"
         chosen = projects.setdefault(project, {}) if project in held_out else parts[part]
-        is_train = part == "train"
-        for pair in read_pairs(path, MAX_EQUAL_WORDS if is_train else 0, obsolete=is_train and bool(tables)):
-            chosen.setdefault(pair, project)
+        most, obsolete = (MAX_EQUAL_WORDS, bool(tables)) if part == "train" else (0, False)
+        chosen |= {pair: project for pair in read_pairs(path, most, obsolete) if pair not in chosen}
     out.mkdir(parents=True, exist_ok=True)
     for project, pairs in projects.items():
         drawn = random.Random(1).sample([*pairs], min(MAX_HELD_OUT, len(pairs)))
@@ -124,7 +101,7 @@ def write_pairs(out: Path, folders: list[Path], tables: Sequence[Path] = ()) -> 
             for project in dict.fromkeys(pairs.values()):
                 words = [len(source.split()) for source, target in chosen_pairs if pairs[source, target] == project]
                 print(f"{project}: {len(words):,} pairs, {sum(words):,} English words")
-            chosen_pairs += [pair for pair in chosen_pairs if pairs[pair].partition(".")[0] in TWICE.split()]
+            chosen_pairs += [pair for pair in chosen_pairs if pairs[pair].partition(".")[0] in TWICE]
             random.Random(1).shuffle(chosen_pairs)
         write_rows(texts_of(out / part, "en", "fr"), chosen_pairs)
         print(f"{part}: {len(chosen_pairs):,} pairs")

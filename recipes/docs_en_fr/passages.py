@@ -1,11 +1,11 @@
 """Turn messages and their translations into what the model reads and writes of them, as ``translate`` cuts and masks.
 
-``python -m recipes.docs_en_fr.passages TEXT OUT PROJECT...``
+``python -m recipes.docs_en_fr.passages TEXT OUT``
 
-TEXT has what ``pairs.py`` wrote, also the messages of each held-out PROJECT; OUT gets ``{train,valid,test}.{en,fr}``. A
-message is cut where both sides are cut alike, numbers stand for placeholders of counts, a label has no accelerator, and
-blanks and apostrophes of the French side follow one rule. Of an ICU message with forms, OUT has the singular and the
-plural. Left out are pairs whose translation has other tags or links and, in training, near copies of what is held out.
+TEXT is what ``pairs.py`` wrote; OUT gets ``{train,valid,test}.{en,fr}``. A message is cut where both sides are cut
+alike, numbers stand for placeholders of counts, a label has no accelerator, and blanks and apostrophes of the French
+side follow one rule. Of an ICU message with forms, OUT has the singular and the plural. Left out are pairs whose
+translation has other tags or links and, in training, near copies of what is held out.
 """
 
 import re
@@ -47,14 +47,15 @@ def read_block(pairs: Iterable[Pair]) -> list[Pair]:
 
 def expand_forms(text: str) -> list[str]:
     """The singular and the plural of an ICU message with forms for numbers; any other text as it is."""
-    names = (("one", "=1", "other"), "1"), (("other", "many"), "{count}")
-    return [FORMS.sub(partial(choose_form, *form), text) for form in names] if FORMS.search(text) else [text]
 
+    def choose(message: re.Match[str], name: str, number: str) -> str:
+        forms = dict(FORM.findall(message[1]))
+        return forms.get(name, forms.get(f"={number}", forms.get("other", ""))).replace("#", number)
 
-def choose_form(names: Sequence[str], number: str, message: re.Match[str]) -> str:
-    """The first of these forms that an ICU message has, with a number in the place of ``#``."""
-    forms = dict(FORM.findall(message[1]))
-    return next((forms[name] for name in names if name in forms), "").replace("#", number)
+    if not FORMS.search(text):
+        return [text]
+    singular, plural = partial(choose, name="one", number="1"), partial(choose, name="other", number="{count}")
+    return [FORMS.sub(singular, text), FORMS.sub(plural, text)]
 
 
 def give_tags(source: str, target: str) -> str | None:
@@ -105,9 +106,9 @@ def are_near_copies(texts: Sequence[str], others: Sequence[str]) -> Iterator[boo
         yield from np.isin(np.arange(len(block)), common.row[shares >= NEAR])
 
 
-def main(text: Path, out: Path, projects: Sequence[str]) -> None:
-    """Write the pieces of ``text``; ``projects`` are held out and have no messages in its development text."""
-    held_out = [line for name in ("valid", "test", *projects) for line in read_lines(text / f"{name}.en")]
+def main(text: Path, out: Path) -> None:
+    """Write the pieces of ``text``."""
+    held_out = [line for path in text.glob("*.en") if path.stem != "train" for line in read_lines(path)]
     out.mkdir(parents=True)
     for part in PARTS:
         pairs = [*read_pairs(*texts_of(text / part, "en", "fr"))]
@@ -122,4 +123,4 @@ def main(text: Path, out: Path, projects: Sequence[str]) -> None:
 
 if __name__ == "__main__":
     print_without_traceback()
-    main(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3:])
+    main(*map(Path, sys.argv[1:]))
