@@ -15,7 +15,7 @@ from rnnsearch_fairseq.errors import InputError, quote
 from rnnsearch_fairseq.inference.aligned_pairs import AlignedPair
 from rnnsearch_fairseq.inference.translator import Text, Translator
 from rnnsearch_fairseq.output import check_not_input, open_output
-from rnnsearch_fairseq.text.language import LanguageCheck, language_code
+from rnnsearch_fairseq.text.language import find_other_languages, language_code
 
 SEARCHED_TOGETHER = 400  # texts that are searched together
 LEFT = {".git", "node_modules"}  # folders that are not copied
@@ -77,7 +77,8 @@ def _fill(document: Document, translator: Translator, path: Path) -> Counter[str
         except InputError as error:
             texts.pop(source, None)
             refused[source] = str(error)
-    LanguageCheck(path, translator.languages[0]).read(texts)
+    if doubt := find_other_languages(texts, translator.languages[0]):
+        print(f"{path}: {doubt}", file=sys.stderr)
     pairs = dict(zip(texts, _translate([*texts.values()], translator, path.name)))
     counts = Counter(blank=len(blanks))
     for unit in blanks:

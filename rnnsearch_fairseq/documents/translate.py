@@ -26,7 +26,7 @@ from rnnsearch_fairseq.inference.loading import model_files
 from rnnsearch_fairseq.inference.options import add_model_options, add_search_options, load_with_replacements
 from rnnsearch_fairseq.inference.translator import Text, Translator
 from rnnsearch_fairseq.output import check_not_input, open_output
-from rnnsearch_fairseq.text.language import LanguageCheck
+from rnnsearch_fairseq.text.language import MAX_LINES, find_other_languages
 from rnnsearch_fairseq.text.lines import LINE_ENDS, MAX_LINE_BYTES, check_line, open_bytes, read_lines
 
 READ_AHEAD = 1 << 16  # bytes
@@ -55,10 +55,9 @@ def read_texts(
     A line that cannot be read is named on standard error, and is blank.
     """
     name = path or "standard input"
-    check = LanguageCheck(name, translator.languages[0])
     numbers, tree_lines = itertools.count(1), iter(()) if trees is None else read_lines(trees)
     for lines in read_arriving(path):
-        texts, lines_read = [], []
+        texts = []
         for line, number in zip(lines, numbers):
             tree = next(tree_lines, None)
             if trees is not None and tree is None:
@@ -66,11 +65,9 @@ def read_texts(
             try:
                 text = check_line(name, number, line, stray_returns=True).translate(BLANK_LINE_ENDS).rstrip()
                 texts.append(translator.read_text(text, tree, f"{name}, line {number}", prepared))
-                lines_read.append(text)
             except InputError as error:
                 print(f"left blank: {error}", file=sys.stderr)
                 texts.append(translator.read_text(""))
-        check.read([] if prepared else lines_read)
         yield texts
     if next(tree_lines, None) is not None:
         raise InputError(f"{trees}: has more lines than the text; give a tree for each line of the text")
@@ -115,7 +112,7 @@ def main() -> None:
         alignments = None if args.alignments is None else stack.enter_context(open_output(args.alignments))
         hidden = not sys.stderr.isatty() or (sys.stdout.isatty() and args.output is None)
         progress = stack.enter_context(tqdm(unit=" lines", disable=hidden, dynamic_ncols=True))
-        number = 0
+        number, beginning = 0, list[str]()
         for texts in read_texts(translator, args.file, args.trees, args.prepared):
             for several in translator.search(texts, nbest=args.nbest or 1):
                 number, best = number + 1, several[0]
@@ -131,3 +128,6 @@ def main() -> None:
                     alignments.write(f"{best.to_json()}\n".encode())
             out.flush()
             progress.update(len(texts))
+            beginning += (text.passage.text for text in texts[: max(0, MAX_LINES - len(beginning))])
+    if not args.prepared and (doubt := find_other_languages(beginning, translator.languages[0])):
+        print(f"{args.file or 'standard input'}: {doubt}", file=sys.stderr)

@@ -2,10 +2,9 @@
 
 py3langid judges parts of 30 letters or more, outside markup. Of 106,684 parts of 42 corpora (English, French, Japanese:
 labels, captions, news, manuals), it takes at most 0.3 % of a corpus for another language with a probability of 0.9 or
-more, and three adjacent parts only once.
+more.
 """
 
-import logging
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -16,11 +15,9 @@ from typing import Any
 from rnnsearch_fairseq.errors import InputError, quote
 from rnnsearch_fairseq.text.markup import scan
 
-logger = logging.getLogger(__name__)
-
+MAX_LINES = 500
 LETTERS, MIN_PROBABILITY = 30, 0.9
-PARTS = 3  # of a text to translate
-MIN_PARTS, MIN_SHARE = 5, 0.03  # of a corpus, in another language
+MIN_PARTS, MIN_SHARE = 3, 0.03  # of a text, in another language
 NO_LANGUAGE = "zxx"  # py3langid's class of numbers and code
 LANGUAGE = re.compile("[A-Za-z]{2,3}(?:[-_@].*)?")
 
@@ -41,14 +38,25 @@ def check_language(language: str) -> None:
     raise InputError(f"{quote(language)}: not the code of a language; give its two or three letters, as {example}")
 
 
-@lru_cache(1)
-def _load_identifier() -> Any:
-    from py3langid.langid import MODEL_FILE, LanguageIdentifier
+def find_other_languages(lines: Iterable[str], expected: str) -> str:
+    """Say which other languages the beginning of a text holds.
 
-    return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
+    The answer is empty if it holds hardly any, if it is too short, or if py3langid does not know the ``expected`` one.
+    """
+    parts = [*_cut_parts(islice(lines, MAX_LINES))]
+    if len(parts) < MIN_PARTS or language_code(expected) not in _load_identifier().labels:
+        return ""
+    judged = map(_load_identifier().classify, parts)
+    counts = Counter(name for name, probability in judged if name != NO_LANGUAGE and probability >= MIN_PROBABILITY)
+    others = [(language, count) for language, count in counts.most_common() if language != language_code(expected)]
+    number = sum(count for _, count in others)
+    if number < max(MIN_PARTS, MIN_SHARE * counts.total()):
+        return ""
+    names = ", ".join(f"{count:,} like {language}" for language, count in others[:3])
+    return f"of {counts.total():,} places in the {expected} text, {number:,} look like other languages ({names})"
 
 
-def cut_parts(lines: Iterable[str]) -> Iterator[str]:
+def _cut_parts(lines: Iterable[str]) -> Iterator[str]:
     """Yield parts of `LETTERS` letters or more; a rest with fewer is left out."""
     part = ""
     for line in lines:
@@ -58,48 +66,8 @@ def cut_parts(lines: Iterable[str]) -> Iterator[str]:
             part = ""
 
 
-def guess_languages(parts: Iterable[str], expected: str) -> Iterator[str]:
-    """Yield the code of each part's language, if it is clear; none if py3langid does not know the ``expected`` one."""
-    for part in parts:
-        if language_code(expected) not in _load_identifier().labels:
-            return
-        language, probability = _load_identifier().classify(part)
-        if language != NO_LANGUAGE and probability >= MIN_PROBABILITY:
-            yield language
+@lru_cache(1)
+def _load_identifier() -> Any:
+    from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
-
-def find_other_languages(lines: Iterable[str], expected: str) -> str:
-    """Say which other languages a corpus holds; empty if it holds hardly any."""
-    counts = Counter(guess_languages(cut_parts(lines), expected))
-    others = [(language, count) for language, count in counts.most_common() if language != language_code(expected)]
-    number = sum(count for _, count in others)
-    if number < max(MIN_PARTS, MIN_SHARE * counts.total()):
-        return ""
-    names = ", ".join(f"{count} like {language}" for language, count in others[:3])
-    return f"of {counts.total():,} places in the {expected} text, {number:,} look like other languages ({names})"
-
-
-class LanguageCheck:
-    """Reads the beginning of a text to translate, and warns once if it is hardly in the expected ``language``.
-
-    Args:
-        where: the text's name.
-    """
-
-    def __init__(self, where: object, language: str) -> None:
-        self._where, self._language = where, language
-        self._parts, self._guesses = list[str](), list[str]()
-
-    def read(self, lines: Iterable[str]) -> None:
-        """Take further lines."""
-        if len(self._guesses) == PARTS:
-            return
-        self._parts += cut_parts(lines)
-        if len(self._guesses) + len(self._parts) < PARTS:  # a sentence is translated before py3langid is loaded
-            return
-        self._guesses += islice(guess_languages(self._parts, self._language), PARTS - len(self._guesses))
-        self._parts = []
-        guess = self._guesses[0] if self._guesses else ""
-        if guess != language_code(self._language) and self._guesses == [guess] * PARTS:
-            doubt = f"is it in {self._language}, which the model reads? it looks like {guess}"
-            logger.warning(f"{self._where}: {doubt}")
+    return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
