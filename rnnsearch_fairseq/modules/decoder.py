@@ -28,20 +28,6 @@ class DecoderStep(NamedTuple):
     state: Tensor
 
 
-class DecoderOutput(NamedTuple):
-    """The decoder's output for a batch.
-
-    ``features`` ``(batch, tgt_len, l)`` are the input of ``readout.to_vocabulary``; ``weights`` are the alpha_ij
-    ``(batch, tgt_len, src_len)``, None without an alignment model. ``state`` ``(batch, n)`` and, in the original code's
-    order only, ``context`` ``(batch, 2n)`` are the arguments of the next call.
-    """
-
-    features: Tensor
-    weights: Tensor | None
-    state: Tensor
-    context: Tensor | None
-
-
 class Decoder(nn.Module):
     """For each target position i, in the order of Appendix A.2.2::
 
@@ -112,7 +98,7 @@ class Decoder(nn.Module):
                 context is None.
 
         Returns:
-            The values of all positions; ``state`` is that of the last position only, ``(batch, n)``.
+            The values of all positions ``(tgt_len, ...)``; ``state`` is that of the last position only, ``(batch, n)``.
         """
         steps = []
         for projected in self.unit.project_input(embedded):
@@ -124,18 +110,18 @@ class Decoder(nn.Module):
 
     def forward(
         self, previous_words: Tensor, state: Tensor, memory: Memory, context: Tensor | None = None
-    ) -> DecoderOutput:
+    ) -> tuple[Tensor, DecoderStep]:
         """The features of every next word, given the previous words y_{i-1}, ``(batch, tgt_len)``.
 
         Training passes all of y_0 ... y_{T-1} in one call, with :meth:`initial_state` and no context. A search passes
-        one word in each call, with the ``state`` and ``context`` of the call before. The results are the same.
+        one word in each call, with the ``state`` and the last ``context`` of the call before. The results are the same.
+
+        Returns:
+            The input of ``readout.to_vocabulary`` ``(batch, tgt_len, l)``, and the values of :meth:`scan`.
         """
         # Time is the first dimension from here on, so that each position is contiguous in memory.
         embedded = self.dropout(self.embedding(previous_words.T))
         if self.updates_with_current_word and context is None:
             embedded = F.pad(embedded[1:], (0, 0, 0, 0, 1, 0))  # zeros replace E y_0
         steps = self.scan(embedded, state, context, memory)
-        features = self.readout(steps.read_state, embedded, steps.context).transpose(0, 1)
-        weights = None if steps.weights is None else steps.weights.transpose(0, 1)
-        last_context = steps.context[-1] if self.updates_with_current_word else None
-        return DecoderOutput(features, weights, steps.state, last_context)
+        return self.readout(steps.read_state, embedded, steps.context).transpose(0, 1), steps

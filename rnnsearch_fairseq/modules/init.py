@@ -7,10 +7,6 @@ from rnnsearch_fairseq.modules.gru import GatedHiddenUnit
 from rnnsearch_fairseq.modules.lstm import LSTM
 from rnnsearch_fairseq.modules.tree_lstm import TreeLSTM
 
-WEIGHT_STD = 0.01
-ALIGNMENT_STD = 0.001
-UNIFORM_RANGE = 0.1
-
 
 def initialize(model: nn.Module) -> None:
     """Give every parameter of ``model`` its initial value of Appendix B.1, in place.
@@ -23,14 +19,14 @@ def initialize(model: nn.Module) -> None:
         if name.endswith("bias"):
             nn.init.zeros_(parameter)
         else:
-            nn.init.normal_(parameter, std=WEIGHT_STD)
+            nn.init.normal_(parameter, std=0.01)
     for module in model.modules():
         if isinstance(module, GatedHiddenUnit):
             for matrix in (module.from_reset_state.weight, *module.from_state.weight.detach().chunk(2)):
                 nn.init.orthogonal_(matrix)
         elif isinstance(module, AlignmentModel):
             for layer in (module.from_state, module.from_annotation):
-                nn.init.normal_(layer.weight, std=ALIGNMENT_STD)
+                nn.init.normal_(layer.weight, std=0.001)
             nn.init.zeros_(module.energy.weight)
         elif isinstance(module, nn.Embedding) and module.padding_idx is not None:
             nn.init.zeros_(module.weight[module.padding_idx].detach())
@@ -47,7 +43,7 @@ def initialize_uniform(model: nn.Module) -> None:
         if name.endswith("bias") or "to_vocabulary" in name:
             nn.init.zeros_(parameter)
         else:
-            nn.init.uniform_(parameter, -UNIFORM_RANGE, UNIFORM_RANGE)
+            nn.init.uniform_(parameter, -0.1, 0.1)
     for module in model.modules():
         if isinstance(module, LSTM):
             nn.init.ones_(module.from_input.bias.detach().chunk(4)[1])

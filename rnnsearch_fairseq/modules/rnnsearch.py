@@ -38,5 +38,6 @@ class RNNsearch(nn.Module):
         The ``source`` is ``(batch, src_len)``, each sentence ended by end-of-sentence, padded left or right. The
         ``previous_words`` y_{i-1} ``(batch, tgt_len)`` begin with end-of-sentence as y_0.
         """
-        output = self.decoder(previous_words, *self.decoder.start(self.encoder(source)))
-        return self.decoder.to_vocabulary(output.features), output.weights
+        features, steps = self.decoder(previous_words, *self.decoder.start(self.encoder(source)))
+        weights = None if steps.weights is None else steps.weights.transpose(0, 1)
+        return self.decoder.to_vocabulary(features), weights

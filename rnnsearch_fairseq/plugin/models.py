@@ -224,9 +224,10 @@ class RNNsearchDecoder(NetworkDecoder):
         else:
             source = Annotations(*(next(iter(encoder_out[name]), None) for name in Annotations._fields))
             state, memory = self.network.start(source)
-        output = self.network(previous_words, state, memory, (saved or {}).get("context"))
-        after = {**memory._asdict(), "state": output.state, "context": output.context}
-        return output.features, {"attn": [output.weights]}, after
+        features, steps = self.network(previous_words, state, memory, (saved or {}).get("context"))
+        weights = None if steps.weights is None else steps.weights.transpose(0, 1)
+        after = {**memory._asdict(), "state": steps.state, "context": steps.context[-1]}
+        return features, {"attn": [weights]}, after
 
 
 @dataclass

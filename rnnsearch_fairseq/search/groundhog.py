@@ -5,9 +5,8 @@ import math
 from dataclasses import replace
 
 from rnnsearch_fairseq.modules.symbols import EOS
-from rnnsearch_fairseq.search.interface import Hypothesis
 from rnnsearch_fairseq.search.options import SearchOptions
-from rnnsearch_fairseq.search.steps import Batch, Beam, BeamSearch, Candidate
+from rnnsearch_fairseq.search.steps import Batch, Beam, BeamSearch, Candidate, Hypothesis
 
 logger = logging.getLogger(__name__)
 
@@ -48,25 +47,23 @@ class GroundhogSearch(BeamSearch):
     def search_sentences(self, batch: Batch) -> list[list[Hypothesis]]:
         options = self.options
         results: list[list[Hypothesis]] = [[] for _ in batch.sentences]
-        while True:
-            pending = [place for place, hypotheses in enumerate(results) if not hypotheses]
+        pending = list(range(len(results)))
+        while pending:
             # With a doubled beam, half as many sentences at once need as much memory.
             at_once = max(1, len(results) * self.options.beam // options.beam)
             for begin in range(0, len(pending), at_once):
                 places = pending[begin : begin + at_once]
                 for place, hypotheses in zip(places, self.run(batch.select(places), options)):
                     results[place] = hypotheses
-            failed = [batch.sentences[place] + 1 for place in pending if not results[place]]
-            if not failed:
-                return results
-            fails = options.unkpen != math.inf and options.beam >= MAX_BEAM_TO_DOUBLE
-            if fails:
-                change = "the translation is empty"
-            elif options.unkpen == math.inf:
+            pending = [place for place in pending if not results[place]]
+            failed = [batch.sentences[place] + 1 for place in pending]
+            if options.unkpen == math.inf:
                 options, change = replace(options, unkpen=0.0), "unknown words are now allowed"
-            else:
+            elif options.beam < MAX_BEAM_TO_DOUBLE:
                 options = replace(options, beam=2 * options.beam)
                 change = f"the beam is doubled to {options.beam}"
-            logger.warning("no finished hypothesis, %s: sentences %s of a batch", change, failed)
-            if fails:
-                return results
+            else:
+                pending, change = [], "the translation is empty"
+            if failed:
+                logger.warning("no finished hypothesis, %s: sentences %s of a batch", change, failed)
+        return results

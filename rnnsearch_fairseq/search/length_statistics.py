@@ -2,8 +2,7 @@
 
 import math
 from collections import Counter
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -11,30 +10,25 @@ import numpy as np
 from rnnsearch_fairseq.errors import InputError, quote
 
 
-@dataclass(frozen=True)
 class LengthStatistics:
-    """The number of training pairs of each source and target length, end-of-sentence not counted.
+    """``counts``: the number of training pairs of each source and target length, end-of-sentence not counted.
 
     As in the original code, log p is 0 for a source length without pairs, and otherwise minus infinity for a target
     length without pairs.
     """
 
-    counts: Counter[tuple[int, int]]
+    def __init__(self, counts: Mapping[tuple[int, int], int]) -> None:
+        self.counts = Counter(counts)
+        self.totals: Counter[int] = Counter()  # of each source length
+        for (source, _), pairs in counts.items():
+            self.totals[source] += pairs
 
     def log_prob(self, source_length: int, target_length: int) -> float:
         """log p(target length | source length), in nats."""
         if source_length not in self.totals:
             return 0.0
-        seen = self.counts[source_length, target_length]
-        return math.log(seen / self.totals[source_length]) if seen else -math.inf
-
-    @cached_property
-    def totals(self) -> Counter[int]:
-        """The number of pairs of each source length."""
-        totals: Counter[int] = Counter()
-        for (source, _), pairs in self.counts.items():
-            totals[source] += pairs
-        return totals
+        pairs = self.counts[source_length, target_length]
+        return math.log(pairs / self.totals[source_length]) if pairs else -math.inf
 
     def write(self) -> str:
         """The text of a file of statistics."""
@@ -47,7 +41,7 @@ class LengthStatistics:
         """The statistics in a file."""
         try:
             rows = np.loadtxt(path, dtype=np.int64, ndmin=2).tolist()
-            return cls(Counter({(source, target): pairs for source, target, pairs in rows}))
+            return cls({(source, target): pairs for source, target, pairs in rows})
         except (OSError, ValueError) as error:  # a line of text, or too few numbers
             cure = "give what python -m recipes.trees.lengths wrote"
             raise InputError(f"--length-statistics {path}: cannot be read ({quote(error)}); {cure}") from error

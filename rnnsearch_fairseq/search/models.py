@@ -21,7 +21,7 @@ from rnnsearch_fairseq.modules.fused.tree import FusedTreeDecoder
 from rnnsearch_fairseq.modules.tree_decoder import DecoderState, TreeDecoder
 from rnnsearch_fairseq.modules.tree_encoder import Constituents, TreeEncoder
 from rnnsearch_fairseq.modules.tree_lstm import Forest
-from rnnsearch_fairseq.search.interface import SearchModel
+from rnnsearch_fairseq.search.steps import SearchModel
 
 Tensors = TypeVar("Tensors", bound=tuple[Tensor | None, ...])
 
@@ -94,10 +94,10 @@ class _RNNsearch(_Network):
 
     def score(self, words: Tensor, state: _State) -> tuple[Tensor, Tensor | None, RecurrentState]:
         recurrent, memory, _ = state
-        output = self.decoder(words.unsqueeze(1), recurrent.state, memory, recurrent.context)
-        weights = None if output.weights is None else output.weights.squeeze(1)
-        scores = self.decoder.to_vocabulary(output.features.squeeze(1))
-        return scores, weights, RecurrentState(output.state, context=output.context)
+        features, steps = self.decoder(words.unsqueeze(1), recurrent.state, memory, recurrent.context)
+        weights = None if steps.weights is None else steps.weights[0]
+        scores = self.decoder.to_vocabulary(features.squeeze(1))
+        return scores, weights, RecurrentState(steps.state, context=steps.context[0])
 
 
 class _FusedRNNsearch(_RNNsearch):

@@ -1,11 +1,14 @@
-"""The steps that all beam searches share. A search differs from others in the beam of a single sentence."""
+"""The steps that all beam searches share. A search differs from others in the beam of a single sentence.
+
+``SearchModel`` is a search's view of a model, and ``Hypothesis`` its result.
+"""
 
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, islice
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
@@ -14,10 +17,52 @@ from torch.nn.utils.rnn import pad_sequence
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.modules.symbols import EOS, PAD, UNK
 from rnnsearch_fairseq.modules.tree_lstm import Forest
-from rnnsearch_fairseq.search.interface import Hypothesis, OnStep, SearchModel
 from rnnsearch_fairseq.search.options import SearchOptions
 
 GROUP = 64  # words in a group: the search looks for the best groups first
+# Receives the best unfinished target words of each sentence that is still searched, by its position in the batch.
+OnStep = Callable[[dict[int, list[int]]], None]
+
+
+@dataclass(frozen=True, eq=False)
+class Hypothesis:
+    """A translation of T word ids, end-of-sentence included if it is finished; tensors are on the CPU.
+
+    ``score`` ranks the hypotheses. ``logprobs`` ``(T,)``, in float64, are ln p of the words, without penalties.
+    ``weights`` ``(T, columns)`` are the attention to the source's words, padding included, then to its phrases; None
+    without attention, for a source without words, and if the search failed.
+    """
+
+    words: list[int]
+    score: float
+    logprobs: Tensor
+    weights: Tensor | None
+
+
+class SearchModel(Protocol):
+    """A model, or an ensemble, as a search sees it. A state holds rows: the unfinished hypotheses of all sentences.
+
+    The rows of a sentence are adjacent, and the sentences keep the order of the batch.
+    """
+
+    def begin(self, words: Tensor, forest: Forest | None) -> Any:
+        """The state before the first target word, one row a sentence.
+
+        Args:
+            words: int64 ``(batch, src_len)``, each sentence ended by end-of-sentence, padded right or left.
+            forest: the sentences' trees, for a model that reads trees.
+        """
+
+    def step(self, words: Tensor, state: Any) -> tuple[Tensor, Tensor | None, Any]:
+        """Score the next words, given the last word of each row ``(rows,)``, end-of-sentence at the beginning.
+
+        Returns:
+            Log-probabilities in float32 at least, which the caller may overwrite, ``(rows, K_y)``; the attention
+            ``(rows, source columns)`` or None; and the state with these words.
+        """
+
+    def select(self, state: Any, rows: Sequence[int]) -> Any:
+        """The state of the chosen ``rows``, in this order; a row may be chosen several times."""
 
 
 class Candidate(NamedTuple):

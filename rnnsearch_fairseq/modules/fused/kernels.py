@@ -1,16 +1,15 @@
 """The operations between the matrix products at one position of a loop, forward and backward.
 
-Every function writes its results into its arguments. n is the number of units; ``activations`` ``(batch, 3n)`` are s~,
-z and r side by side. The "sum" of s~, z or r is the argument of its nonlinearity. States and their gradients are
-``(batch, n)``.
+Functions that return nothing write their results into their arguments. n is the number of units; ``activations``
+``(batch, 3n)`` are s~, z and r side by side. The "sum" of s~, z or r is the argument of its nonlinearity. States and
+their gradients are ``(batch, n)``.
 """
-
-from collections.abc import Callable
 
 import torch
 from torch import Tensor
 
 from rnnsearch_fairseq.modules.attention import Memory, average_annotations
+from rnnsearch_fairseq.modules.fused.products import Product
 
 tanh_backward = torch.ops.aten.tanh_backward.grad_input
 sigmoid_backward = torch.ops.aten.sigmoid_backward.grad_input
@@ -22,20 +21,15 @@ def like(model: Tensor, *tensors: Tensor) -> list[Tensor]:
 
 
 def update_unit(
-    activations: Tensor,
-    state: Tensor,
-    mask: Tensor | None,
-    times_reset: Callable[..., Tensor],
-    reset_state: Tensor,
-    new_state: Tensor,
+    activations: Tensor, state: Tensor, mask: Tensor | None, times_reset: Product, reset_state: Tensor, after: Tensor
 ) -> None:
-    """One step of the gated unit (A.1.1): write r ∘ s_{i-1} into ``reset_state`` and s_i into ``new_state``.
+    """One step of the gated unit (A.1.1): write r ∘ s_{i-1} into ``reset_state`` and s_i into ``after``.
 
     Args:
         activations: the sums of s~, z and r, except U [r ∘ s_{i-1}]; s~, z and r overwrite them.
         state: s_{i-1}.
         mask: ``(batch, 1)``, one at words and zero at padding, where z becomes zero, which keeps the state.
-        times_reset: the product with U, from :func:`~rnnsearch_fairseq.modules.fused.products.packed_matmul`.
+        times_reset: the product with U.
     """
     candidate, update, reset = activations.chunk(3, dim=1)
     activations[:, state.size(1) :].sigmoid_()
@@ -43,28 +37,23 @@ def update_unit(
         update.mul_(mask)
     torch.mul(reset, state, out=reset_state)
     times_reset(reset_state, candidate, candidate)
-    torch.lerp(state, candidate.tanh_(), update, out=new_state)
+    torch.lerp(state, candidate.tanh_(), update, out=after)
 
 
 def update_unit_backward(
-    activations: Tensor,
-    state: Tensor,
-    times_reset: Callable[..., Tensor],
-    grad_new_state: Tensor,
-    grads: Tensor,
-    grad_state: Tensor,
+    activations: Tensor, state: Tensor, times_reset: Product, grad_after: Tensor, grads: Tensor, grad_state: Tensor
 ) -> None:
     """Write the gradients of the sums of s~, z and r into ``grads`` ``(batch, 3n)``.
 
     Of dL/ds_{i-1}, all parts are added to ``grad_state`` except those through the matrices U_z and U_r.
-    ``grad_new_state`` is dL/ds_i, ``state`` s_{i-1}, and ``times_reset`` the product with U^T.
+    ``grad_after`` is dL/ds_i, ``state`` s_{i-1}, and ``times_reset`` the product with U^T.
     """
     candidate, update, reset = activations.chunk(3, dim=1)
     grad_candidate, grad_update, grad_reset = grads.chunk(3, dim=1)
-    through_update = grad_new_state * update
-    grad_state.add_(grad_new_state).sub_(through_update)
+    through_update = grad_after * update
+    grad_state.add_(grad_after).sub_(through_update)
     tanh_backward(through_update, candidate, grad_input=grad_candidate)
-    torch.sub(candidate, state, out=grad_update).mul_(grad_new_state)
+    torch.sub(candidate, state, out=grad_update).mul_(grad_after)
     sigmoid_backward(grad_update, update, grad_input=grad_update)
     grad_product = times_reset(grad_candidate)  # of r ∘ s_{i-1}
     torch.mul(grad_product, state, out=grad_reset)
@@ -89,43 +78,41 @@ def attend_backward(annotations: Tensor, weights: Tensor, grad_weights: Tensor, 
     return grad_alpha.mul_(weights)
 
 
-def align(query: Tensor, keys: Tensor, energy: Tensor, aligned: Tensor) -> Tensor:
-    """The energies ``(batch, src_len)`` up to a constant, which does not change their softmax.
+class Alignment:
+    """The alignment model at one position after the other.
 
-    ``query`` is W_a s_{i-1} ``(batch, n')``, the ``keys`` are the U_a h_j, and ``energy`` is v_a ``(n',)``. For
-    tanh(a) = 2 σ(2a) - 1, σ(2a) is written into ``aligned`` ``(batch, src_len, n')``: on a processor of AMD, PyTorch's
-    sigmoid takes a sixth of its tanh's time.
+    The ``keys`` are the U_a h_j ``(batch, src_len, n')``, and ``energy`` is v_a ``(n',)``. A query is W_a s_{i-1}
+    ``(batch, n')``. For tanh(a) = 2 σ(2a) - 1, only σ(2a) is computed: on a processor of AMD, PyTorch's sigmoid takes a
+    sixth of its tanh's time. The backward pass computes it again.
     """
-    return torch.add(2 * query.unsqueeze(1), keys, alpha=2, out=aligned).sigmoid_() @ (2 * energy)
 
+    def __init__(self, keys: Tensor, energy: Tensor) -> None:
+        self.keys, self.energy, self.sigmoids = keys, energy, torch.empty_like(keys)
 
-def align_backward(
-    query: Tensor,
-    keys: Tensor,
-    energy: Tensor,
-    aligned: Tensor,
-    grad_energies: Tensor,
-    grad_query: Tensor,
-    grad_keys: Tensor,
-    grad_energy: Tensor,
-) -> None:
-    """Write the gradient of ``query``; add to the gradients of the keys (divided by v_a) and of ``energy``.
+    def __call__(self, query: Tensor) -> Tensor:
+        """The energies ``(batch, src_len)`` up to a constant, which does not change their softmax."""
+        return self._compute_sigmoids(query) @ (2 * self.energy)
 
-    Args:
-        grad_energies: the gradient of the energies, from :func:`attend_backward`.
-        grad_query: dL/d(W_a s_{i-1}), ``(batch, n')``.
-        grad_keys: ``(batch, src_len, n')``; the caller multiplies it by v_a after the last position.
-        grad_energy: one gradient of v_a for each sentence, ``(batch, n')``. Both are in float32 at least.
-    """
-    grad_energies = grad_energies.to(keys.dtype)
-    torch.add(2 * query.unsqueeze(1), keys, alpha=2, out=aligned).sigmoid_()
-    if grad_energy.dtype == keys.dtype:
-        grad_energy.unsqueeze(1).baddbmm_(grad_energies.unsqueeze(1), aligned, alpha=2)
-    else:
-        grad_energy.add_(torch.bmm(grad_energies.unsqueeze(1), aligned).squeeze(1), alpha=2)
-    slope = torch.addcmul(aligned, aligned, aligned, value=-1, out=aligned)  # a quarter of 1 - tanh^2
-    torch.mul(torch.bmm(grad_energies.unsqueeze(1), slope).squeeze(1), 4 * energy, out=grad_query)
-    grad_keys.addcmul_(grad_energies.unsqueeze(2), slope, value=4)
+    def _compute_sigmoids(self, query: Tensor) -> Tensor:
+        return torch.add(2 * query.unsqueeze(1), self.keys, alpha=2, out=self.sigmoids).sigmoid_()
+
+    def backward(
+        self, query: Tensor, grad_energies: Tensor, grad_query: Tensor, grad_keys: Tensor, grad_energy: Tensor
+    ) -> None:
+        """Write the gradient of the query; add to the gradients of the keys and of v_a, which are in float32 at least.
+
+        ``grad_keys`` ``(batch, src_len, n')`` is to be multiplied by v_a after the last position. ``grad_energy``
+        ``(batch, n')`` has one gradient of v_a for each sentence.
+        """
+        sigmoids = self._compute_sigmoids(query)
+        grad_energies = grad_energies.to(sigmoids.dtype)
+        if grad_energy.dtype == sigmoids.dtype:
+            grad_energy.unsqueeze(1).baddbmm_(grad_energies.unsqueeze(1), sigmoids, alpha=2)
+        else:
+            grad_energy.add_(torch.bmm(grad_energies.unsqueeze(1), sigmoids).squeeze(1), alpha=2)
+        slope = torch.addcmul(sigmoids, sigmoids, sigmoids, value=-1, out=sigmoids)  # a quarter of 1 - tanh^2
+        torch.mul(torch.bmm(grad_energies.unsqueeze(1), slope).squeeze(1), 4 * self.energy, out=grad_query)
+        grad_keys.addcmul_(grad_energies.unsqueeze(2), slope, value=4)
 
 
 def apply_cell(gates: Tensor, child_cells: Tensor, hidden: Tensor, cell: Tensor) -> None:

@@ -1,7 +1,6 @@
 """The words of a padded batch without its padding, for loops that compute only the sentences that go on.
 
-``torch.nn.utils.rnn.pack_padded_sequence`` does not do: it takes padding on the right only, and fairseq pads sources on
-the left. It also does not say which row precedes each word, which the gradients need.
+``torch.nn.utils.rnn.pack_padded_sequence`` takes padding on the right only, and fairseq pads sources on the left.
 """
 
 from collections.abc import Iterator

@@ -7,11 +7,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+Product = Callable[..., Tensor]  # with a matrix, as `packed_matmul` returns it
 MIN_ROWS_TO_COPY = 8  # rows of x below which a contiguous copy of the transposed matrix does not pay
 MIN_ELEMENTS_TO_PACK = 2**18  # of a matrix that is too large to stay in a core's cache from one position to the next
 
 
-def packed_matmul(weight: Tensor, rows: int | None = None) -> Callable[..., Tensor]:
+def packed_matmul(weight: Tensor, rows: int | None = None) -> Product:
     """A function of ``x`` ``(rows, k)``, a ``summand`` ``(rows, n)`` or ``(n,)``, and ``out`` ``(rows, n)``.
 
     It returns x W^T, plus ``summand`` if not None, in ``out`` or in a new tensor. W is ``(n, k)``, of any strides, and

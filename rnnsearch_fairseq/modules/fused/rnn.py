@@ -98,51 +98,49 @@ class _UnitScan(torch.autograd.Function):
             mask: ``(steps, batch, 1)``, one at words; zero at padding, where the state is copied unchanged.
         """
         steps, size = len(projected), state.size(1)
+        ctx.before, ctx.after = (1, 0) if reverse else (0, 1)  # of position j, the states j and j + 1
+        ctx.positions = range(steps)[::-1] if reverse else range(steps)
         states = projected.new_empty(steps + 1, *state.shape)
-        states[-1 if reverse else 0] = state
+        states[-ctx.before] = state
         resets = torch.empty_like(states[1:])  # r ∘ s
         activations = projected.clone(memory_format=torch.contiguous_format)  # the sums, then s~, z and r
         times_gates, times_reset = (packed_matmul(weight, len(state)) for weight in (gate_weight, reset_weight))
         # unbind is faster than slicing in a loop.
         activation, gates, reset_state = activations.unbind(), activations[..., size:].unbind(), resets.unbind()
-        mask = [None] * steps if mask is None else mask.unbind()
-        for j, state, new_state in _in_reading_order(states, reverse):
-            times_gates(state, gates[j], gates[j])
-            kernels.update_unit(activation[j], state, mask[j], times_reset, reset_state[j], new_state)
+        state, mask = states.unbind(), [None] * steps if mask is None else mask.unbind()
+        for j in ctx.positions:
+            before, after = state[j + ctx.before], state[j + ctx.after]
+            times_gates(before, gates[j], gates[j])
+            kernels.update_unit(activation[j], before, mask[j], times_reset, reset_state[j], after)
         ctx.save_for_backward(gate_weight, reset_weight, states, resets, activations)
-        ctx.reverse = reverse
         return states
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, grad_states: Tensor) -> Gradients:
         gate_weight, reset_weight, states, resets, activations = ctx.saved_tensors
-        size, reverse = states.size(2), ctx.reverse
+        steps, batch, size = resets.shape
         grads = torch.empty_like(activations)
-        activation, grad, grad_gates = activations.unbind(), grads.unbind(), grads[..., size:].unbind()
+        activation, state = activations.unbind(), states.unbind()
+        grad, grad_gates = grads.unbind(), grads[..., size:].unbind()
         # dL/d(state) between the positions, accumulated in place, against the reading order.
         summed_grads = grad_states.clone(memory_format=torch.contiguous_format)
-        times_reset, times_gates = (packed_matmul(weight.T, states.size(1)) for weight in (reset_weight, gate_weight))
-        positions = list(zip(_in_reading_order(states, reverse), _in_reading_order(summed_grads, reverse)))
-        for (j, state, _), (_, grad_state, grad_new_state) in reversed(positions):
-            kernels.update_unit_backward(activation[j], state, times_reset, grad_new_state, grad[j], grad_state)
-            times_gates(grad_gates[j], grad_state, grad_state)
-        read_states = states[1:] if reverse else states[:-1]
+        grad_state = summed_grads.unbind()
+        times_reset, times_gates = (packed_matmul(weight.T, batch) for weight in (reset_weight, gate_weight))
+        for j in reversed(ctx.positions):
+            grad_before, grad_after = grad_state[j + ctx.before], grad_state[j + ctx.after]
+            kernels.update_unit_backward(
+                activation[j], state[j + ctx.before], times_reset, grad_after, grad[j], grad_before
+            )
+            times_gates(grad_gates[j], grad_before, grad_before)
         return (
             grads,
-            summed_grads[-1 if reverse else 0],
-            grads[..., size:].flatten(0, 1).T @ read_states.flatten(0, 1),
+            summed_grads[-ctx.before],
+            grads[..., size:].flatten(0, 1).T @ states[ctx.before : ctx.before + steps].flatten(0, 1),
             grads[..., :size].flatten(0, 1).T @ resets.flatten(0, 1),
             None,
             None,
         )
-
-
-def _in_reading_order(states: Tensor, reverse: bool) -> list[tuple[int, Tensor, Tensor]]:
-    """The positions in reading order, each with views of the states before and after it."""
-    views = states.unbind()
-    positions = list(zip(range(len(views) - 1), views, views[1:]))
-    return [(j, right, left) for j, left, right in reversed(positions)] if reverse else positions
 
 
 class _AttendingScan(torch.autograd.Function):
@@ -184,7 +182,7 @@ class _AttendingScan(torch.autograd.Function):
         contexts = projected.new_empty(steps, batch, annotations.size(-1))
         precise = torch.promote_types(projected.dtype, torch.float32)
         weights = projected.new_empty(steps, batch, keys.size(1), dtype=precise)
-        memory, aligned = Memory(annotations, keys, padding_mask), torch.empty_like(keys)
+        memory, align = Memory(annotations, keys, padding_mask), kernels.Alignment(keys, energy)
         times_recurrent, times_reset, times_context = (
             packed_matmul(weight, batch) for weight in (recurrent, reset_weight, context_weight)
         )
@@ -195,45 +193,39 @@ class _AttendingScan(torch.autograd.Function):
         for i in range(steps):
             times_recurrent(state[i], None, products)
             query[i].copy_(state_query)
-            kernels.attend(kernels.align(query[i], keys, energy, aligned), memory, weights[i], context[i])
-            if i == updates:
-                break
-            times_context(context[i], projected[i], activation[i])
-            gates[i].add_(state_gates)
-            kernels.update_unit(activation[i], state[i], None, times_reset, resets[i], state[i + 1])
+            kernels.attend(align(query[i]), memory, weights[i], context[i])
+            if i < updates:
+                times_context(context[i], projected[i], activation[i])
+                gates[i].add_(state_gates)
+                kernels.update_unit(activation[i], state[i], None, times_reset, resets[i], state[i + 1])
         ctx.save_for_backward(
             recurrent, reset_weight, context_weight, energy, annotations, keys,
             states, resets, activations, queries, contexts, weights,
         )  # fmt: skip
-        ctx.set_materialize_grads(False)
         return states, contexts, weights
 
     @staticmethod
     @torch.autograd.function.once_differentiable
-    def backward(
-        ctx: Any, grad_states: Tensor | None, grad_contexts: Tensor | None, grad_weights: Tensor | None
-    ) -> Gradients:
+    def backward(ctx: Any, grad_states: Tensor, grad_contexts: Tensor, grad_weights: Tensor) -> Gradients:
         (
             recurrent, reset_weight, context_weight, energy, annotations, keys,
             states, resets, activations, queries, contexts, weights,
         ) = ctx.saved_tensors  # fmt: skip
-        steps, updates, size = len(contexts), len(activations), states.size(-1)
+        (steps, batch), updates, size = contexts.shape[:2], len(activations), states.size(-1)
         # Side by side, the gradients of the sums of s~, z and r, and of the queries.
-        grads = activations.new_empty(steps, states.size(1), 3 * size + keys.size(-1))
+        grads = activations.new_empty(steps, batch, 3 * size + keys.size(-1))
         grads[updates:, :, : 3 * size] = 0  # no update follows the last context
         # dL/d(context) and dL/d(state) of all positions, accumulated in place from the last position to the first.
         context_grads, state_grads = (
-            torch.zeros_like(tensor) if grad is None else grad.clone(memory_format=torch.contiguous_format)
-            for tensor, grad in ((contexts, grad_contexts), (states, grad_states))
+            grad.clone(memory_format=torch.contiguous_format) for grad in (grad_contexts, grad_states)
         )
         # At least float32: in half precision a sum over all positions loses the small terms.
         grad_keys, grad_energies = (torch.zeros_like(tensor, dtype=weights.dtype) for tensor in (keys, queries[0]))
-        aligned = torch.empty_like(keys)
+        align = kernels.Alignment(keys, energy)
         times_recurrent, times_reset, times_context = (
-            packed_matmul(weight.T, states.size(1)) for weight in (recurrent, reset_weight, context_weight)
+            packed_matmul(weight.T, batch) for weight in (recurrent, reset_weight, context_weight)
         )
         grad_sums, grad_products = grads[..., : 3 * size].unbind(), grads[..., size:].unbind()
-        grad_weights = weights.new_zeros(()).expand_as(weights) if grad_weights is None else grad_weights
         grad_query, weight_grad = grads[..., 3 * size :].unbind(), grad_weights.unbind()
         activation, state, query = activations.unbind(), states.unbind(), queries.unbind()
         context_grad, state_grad = context_grads.unbind(), state_grads.unbind()
@@ -244,12 +236,10 @@ class _AttendingScan(torch.autograd.Function):
                 )
                 times_context(grad_sums[i], context_grad[i], context_grad[i])
             energies_grad = kernels.attend_backward(annotations, weights[i], weight_grad[i], context_grad[i])
-            kernels.align_backward(
-                query[i], keys, energy, aligned, energies_grad, grad_query[i], grad_keys, grad_energies
-            )
+            align.backward(query[i], energies_grad, grad_query[i], grad_keys, grad_energies)
             times_recurrent(grad_products[i], state_grad[i], state_grad[i])
         flat = grads.flatten(0, 1)
-        update_grads = flat[: updates * states.size(1), : 3 * size]
+        update_grads = flat[: updates * batch, : 3 * size]
         return (
             None,
             grads[:updates, :, : 3 * size],

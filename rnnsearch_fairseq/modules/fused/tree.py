@@ -93,16 +93,14 @@ class _LSTMScan(torch.autograd.Function):
         times_weight = packed_matmul(weight.T, len(words.sentences))
         first, grad_first = (torch.zeros_like(cell[0]) for _ in range(2))  # c before the first words, and its gradient
         for j, count in reversed(list(enumerate(words.counts))):
-            cell_before, grad_cell_before = (cell[j - 1], grad_cell[j - 1]) if j else (first, grad_first)
+            before, grad_before = (cell[j - 1][:count], grad_cell[j - 1][:count]) if j else (first, grad_first)
             kernels.apply_cell_backward(
-                gate[j], cell_before[:count], cell[j], grad_hidden[j], grad_cell[j], grad_gate[j],
-                grad_cell_before[:count],
-            )  # fmt: skip
+                gate[j], before, cell[j], grad_hidden[j], grad_cell[j], grad_gate[j], grad_before
+            )
             if j:
                 grad_hidden_before = grad_hidden[j - 1][:count]
                 times_weight(grad_gate[j], grad_hidden_before, grad_hidden_before)
-        grad_weight = grad_gates[words.counts[0] :].T @ hiddens.index_select(0, words.previous)
-        return grad_gates, grad_weight, None
+        return grad_gates, grad_gates[words.counts[0] :].T @ hiddens.index_select(0, words.previous), None
 
 
 class _TreeScan(torch.autograd.Function):
@@ -214,12 +212,11 @@ class _DecoderScan(torch.autograd.Function):
             torch.tanh(times_combining(vector[j][:, size:], bias), out=attended)
         ctx.save_for_backward(recurrent, combining, states, gates, cells, vectors, weights)
         ctx.words = words
-        ctx.set_materialize_grads(False)
         return words.unpack(vectors[:, :size]), words.unpack(weights)
 
     @staticmethod
     @torch.autograd.function.once_differentiable
-    def backward(ctx: Any, grad_attended: Tensor | None, grad_weights: Tensor | None) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, grad_attended: Tensor, grad_weights: Tensor) -> tuple[Tensor | None, ...]:
         recurrent, combining, states, gates, cells, vectors, weights = ctx.saved_tensors
         words, size = ctx.words, cells.size(1)
         grad_gates = torch.empty_like(gates)
@@ -227,15 +224,11 @@ class _DecoderScan(torch.autograd.Function):
         grad_scores = torch.empty_like(weights)
         # The loop adds the gradients through position j + 1 to those of s~_j, s_j and c_j.
         grad_vectors, grad_cells = torch.zeros_like(vectors), torch.zeros_like(cells)
-        if grad_attended is not None:
-            grad_vectors[:, :size] = words.pack(grad_attended)
-        cell, vector, alpha, grad_sum, grad_vector, grad_cell, grad_score = words.split(
-            cells, vectors, weights, grad_sums, grad_vectors, grad_cells, grad_scores
-        )
+        grad_vectors[:, :size] = words.pack(grad_attended)
+        cell, vector, alpha, grad_alpha = words.split(cells, vectors, weights, words.pack(grad_weights))
+        grad_sum, grad_vector, grad_cell, grad_score = words.split(grad_sums, grad_vectors, grad_cells, grad_scores)
         gate, grad_gate = words.split(gates, grad_gates, begin=1)
         times_recurrent, times_combining = (packed_matmul(weight.T, len(states)) for weight in (recurrent, combining))
-        grad_weights = weights.new_zeros(()).expand_as(weights) if grad_weights is None else words.pack(grad_weights)
-        (grad_alpha,) = words.split(grad_weights)
         for j, count in reversed(list(enumerate(words.counts))):
             grad_attended, grad_hidden, grad_context = grad_vector[j].split(size, dim=1)
             kernels.tanh_backward(grad_attended, vector[j][:, :size], grad_input=grad_sum[j])
@@ -243,25 +236,26 @@ class _DecoderScan(torch.autograd.Function):
             grad_score[j].copy_(kernels.attend_backward(states[:count], alpha[j], grad_alpha[j], grad_context))
             grad_hidden += torch.bmm(grad_score[j].to(states.dtype).unsqueeze(1), states[:count]).squeeze(1)
             if j:
+                before, grad_before = cell[j - 1][:count], grad_cell[j - 1][:count]
                 kernels.apply_cell_backward(
-                    gate[j - 1], cell[j - 1][:count], cell[j], grad_hidden, grad_cell[j], grad_gate[j - 1],
-                    grad_cell[j - 1][:count],
-                )  # fmt: skip
+                    gate[j - 1], before, cell[j], grad_hidden, grad_cell[j], grad_gate[j - 1], grad_before
+                )
                 grad_states_before = grad_vector[j - 1][:count, : 2 * size]
                 times_recurrent(grad_gate[j - 1], grad_states_before, grad_states_before)
         # The gradient of a state has two parts: through the context, weighted by alpha, and through its score.
         factors = torch.cat([words.unpack(weights), words.unpack(grad_scores)], dim=1).mT.to(states.dtype)
         grad_contexts, hiddens = words.unpack(grad_vectors[:, 2 * size :]), words.unpack(vectors[:, size : 2 * size])
-        starts = (grad[: words.counts[0]] for grad in (grad_vectors[:, size : 2 * size], grad_cells))
+        first = words.sentences[: words.counts[0]]
+        grad_starts = (
+            grad.new_zeros(len(states), size).index_copy_(0, first, grad[: len(first)])
+            for grad in (grad_vectors[:, size : 2 * size], grad_cells)
+        )
         return (
             grad_gates,
             grad_gates.T @ vectors[:, : 2 * size].index_select(0, words.previous),
             grad_sums.T @ vectors[:, size:],
             grad_sums.sum(dim=0),
-            *(
-                start.new_zeros(len(states), size).index_copy_(0, words.sentences[: len(start)], start)
-                for start in starts
-            ),
+            *grad_starts,
             factors @ torch.cat([grad_contexts, hiddens], dim=1),
             None,
             None,

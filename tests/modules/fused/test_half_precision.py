@@ -21,15 +21,15 @@ def test_weights_are_in_float32_and_gradients_are_those_of_double_precision(dtyp
     context = torch.bmm(alpha.unsqueeze(1), annotations.double()).squeeze(1)
     ((alpha * grad_weights).sum() + (context * grad_context.double()).sum()).backward()
 
-    weights, scratch = torch.empty(BATCH, SOURCE), torch.empty_like(keys)
-    memory = Memory(annotations, keys, MASK)
+    weights, memory = torch.empty(BATCH, SOURCE), Memory(annotations, keys, MASK)
+    align, without_energy = kernels.Alignment(keys, energy), kernels.Alignment(keys, 0 * energy)
     # With equal energies only the softmax rounds: each of 300 words has the weight 1 / 300.
-    kernels.attend(kernels.align(query, keys, 0 * energy, scratch), memory, weights, torch.empty_like(grad_context))
+    kernels.attend(without_energy(query), memory, weights, torch.empty_like(grad_context))
     torch.testing.assert_close(weights[0], torch.full((SOURCE,), 1 / SOURCE), rtol=1e-6, atol=0)
-    kernels.attend(kernels.align(query, keys, energy, scratch), memory, weights, torch.empty_like(grad_context))
+    kernels.attend(align(query), memory, weights, torch.empty_like(grad_context))
     assert (weights[MASK] == 0).all()
     grad_query, grad_keys, grad_energy = torch.empty_like(query), torch.zeros(keys.shape), torch.zeros(BATCH, UNITS)
     grad_energies = kernels.attend_backward(annotations, weights, grad_weights, grad_context)
-    kernels.align_backward(query, keys, energy, scratch, grad_energies, grad_query, grad_keys, grad_energy)
+    align.backward(query, grad_energies, grad_query, grad_keys, grad_energy)
     for computed, tensor in zip((grad_query, grad_keys * energy, grad_energy.sum(dim=0)), exact, strict=True):
         assert (computed.double() - tensor.grad).norm() / tensor.grad.norm() < limit

@@ -26,8 +26,8 @@ class Whole(torch.nn.Module):
         self.encoder, self.decoder = encoder(config, 7), decoder(config, 7)
 
     def forward(self, source: torch.Tensor, target: torch.Tensor) -> list[torch.Tensor]:
-        output = self.decoder(target, *self.decoder.start(self.encoder(source)))
-        return [tensor for tensor in output if tensor is not None]
+        features, steps = self.decoder(target, *self.decoder.start(self.encoder(source)))
+        return [tensor for tensor in (features, *steps) if tensor is not None]
 
 
 def both(alignment_size: int, order: dict[str, Any]) -> list[Whole]:
