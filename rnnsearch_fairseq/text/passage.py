@@ -10,7 +10,7 @@ characters into parts of that size, between words if it can be.
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from itertools import count
 
 from rnnsearch_fairseq.text.markup import ESCAPED_END, LETTER, MAX_SPANS, Scan, hide, scan
 from rnnsearch_fairseq.text.sentences import SENTENCE_END, count_words
@@ -20,7 +20,7 @@ PIECE_WORDS = 100  # of a sentence that is not cut into clauses, as in a trainin
 PIECE_CHARACTERS = 500  # in a piece at most, each span counted as one
 MAX_DEPTH = 10  # of tags inside tags, and of tags without an end that are passed over
 FIRST_SYMBOL = 1000  # of what stands for elements; smaller numbers stand for the spans of a piece
-ELEMENT_SYMBOL = re.compile(r"⟦\d{4,}⟧")
+ELEMENT_SYMBOL = re.compile(r"⟦\d{4,9}⟧")
 BRACKETED_TAG = re.compile(r"(?:<|&lt;|\[)(/?)([a-zA-Z][\w:.-]*|\d+)[^<>\[\]]*?(/?)(?:>|&gt;|\])")
 # Elements of HTML, DocBook, Mallard and forums that hold what is not translated.
 CODE_TAGS = re.compile(
@@ -53,66 +53,60 @@ CHUNK = re.compile(
 )
 
 
-class Part(NamedTuple):
-    """A part of a passage, and whether it is translated."""
-
-    text: str
-    translated: bool = False
-
-
 class Passage:
     """A text, cut into parts.
 
     Attributes:
         text: the whole.
-        pieces: the texts that are translated, in the order in which they are found.
+        pieces: the texts that are translated, those inside elements last.
         has_plural: the text has an ICU message with forms for numbers or cases; the forms are not translated.
     """
 
-    def __init__(self, text: str, cut: bool = True) -> None:
-        """``cut``: else the text is one piece."""
-        self.text = text
-        numbers = [int(found[0][1:-1]) for found in ELEMENT_SYMBOL.finditer(text) if len(found[0]) < 12]
-        self._first = max([FIRST_SYMBOL - 1, *numbers]) + 1
-        self.has_plural = False
-        self._elements: dict[str, list[Part]] = {}
-        self._parts = self._cut(text, 0) if cut else [Part(text, True)]
-        self._all = [*self._parts, *(part for parts in self._elements.values() for part in parts)]
-        self.pieces = [part.text for part in self._all if part.translated]
+    def __init__(self, text: str, cut: bool = True, depth: int = 0, symbols: Iterator[str] | None = None) -> None:
+        """``cut``: else the text is one piece. ``depth``: the number of elements around it, which share ``symbols``."""
+        self.text, self.has_plural = text, False
+        if symbols is None:
+            numbers = (int(symbol[0][1:-1]) for symbol in ELEMENT_SYMBOL.finditer(text))
+            symbols = map("⟦{}⟧".format, count(max(numbers, default=FIRST_SYMBOL - 1) + 1))
+        # An element's start tag, the passage in it, and its end tag, for the symbol in its place.
+        self._elements: dict[str, tuple[str, Passage, str]] = {}
+        self._parts = self._cut(depth, symbols) if cut else [(text, True)]
+        inside = [piece for _, passage, _ in self._elements.values() for piece in passage.pieces]
+        self.pieces = [part for part, is_translated in self._parts if is_translated] + inside
 
     def join(self, translations: Sequence[str]) -> str:
         """The text with the translation of each piece in its place."""
-        found = iter(translations)
-        texts = iter([next(found) if part.translated else part.text for part in self._all])
-        whole = "".join(next(texts) for _ in self._parts)
-        inside = {symbol: "".join(next(texts) for _ in parts) for symbol, parts in self._elements.items()}
-        return _fill(whole, inside)
+        following = iter(translations)
+        whole = "".join(next(following) if is_translated else part for part, is_translated in self._parts)
+        inside = {
+            symbol: start + passage.join([next(following) for _ in passage.pieces]) + end
+            for symbol, (start, passage, end) in self._elements.items()
+        }
+        return ELEMENT_SYMBOL.sub(lambda symbol: inside.get(symbol[0], symbol[0]), whole)
 
     def describe(self, text: str) -> str:
         """A text about a piece, with the source of each element in the place of its symbol."""
-        return _fill(text, {symbol: "".join(part.text for part in parts) for symbol, parts in self._elements.items()})
+        for symbol, (start, passage, end) in self._elements.items():
+            text = passage.describe(text.replace(symbol, start + passage.text + end))
+        return text
 
-    def _cut(self, text: str, depth: int) -> list[Part]:
-        """The parts of a text; the parts of elements in it go into ``_elements``."""
-        found, parts, last = scan(text), [], 0
-        self.has_plural |= any(name == "plural" for name, _, _ in found.constructs)
+    def _cut(self, depth: int, symbols: Iterator[str]) -> list[tuple[str, bool]]:
+        """The parts of the text, and whether each is translated; elements in the text become passages."""
+        text, found, parts, last = self.text, scan(self.text), [], 0
+        self.has_plural = any(name == "plural" for name, _, _ in found.constructs)
         for start, first, after, end in sorted(_paired(found)) if depth < MAX_DEPTH else ():
-            if start < last:
-                continue  # inside another element
-            symbol = f"⟦{self._first + len(self._elements)}⟧"
-            parts += [text[last:start], symbol]
-            last, self._elements[symbol] = end, (inner := [])
-            inner += [Part(text[start:first]), *self._cut(text[first:after], depth + 1), Part(text[after:end])]
+            if start >= last:  # not inside another element
+                symbol = next(symbols)
+                passage = Passage(text[first:after], True, depth + 1, symbols)
+                self._elements[symbol] = text[start:first], passage, text[after:end]
+                parts += [text[last:start], symbol]
+                last = end
         if parts:
             text = "".join([*parts, text[last:]])
             found = scan(text)
         hidden = BREAK.sub(lambda sign: "\n" * len(sign[0]), TITLED.sub(lambda link: "\0" * len(link[0]), text))
         hidden = hide(hidden, (scan(hidden) if "\n" in hidden else found).kept)
         return [*_split(text, hidden, found.hidden, 0, len(text), [SEPARATOR, SENTENCE_END, CLAUSE])]
-
-
-def _fill(text: str, inside: dict[str, str]) -> str:
-    return ELEMENT_SYMBOL.sub(lambda sign: _fill(inside[sign[0]], inside) if sign[0] in inside else sign[0], text)
 
 
 def _paired(found: Scan) -> Iterator[tuple[int, int, int, int]]:
@@ -154,7 +148,7 @@ def _role(construct: str, span: str) -> tuple[str, bool]:
 
 def _split(
     text: str, hidden: str, words: str, start: int, end: int, patterns: Sequence[re.Pattern[str]]
-) -> Iterator[Part]:
+) -> Iterator[tuple[str, bool]]:
     """Split a part of a text at the first pattern; split results that are too long, or full of spans, at the next.
 
     Args:
@@ -171,6 +165,6 @@ def _split(
         else:
             chunks = [chunk.span() for chunk in CHUNK.finditer(words, start, first)] if is_wide else [(start, first)]
             for begin, stop in chunks:
-                yield Part(text[begin:stop], LETTER.search(words, begin, stop) is not None)
-        yield Part(text[first:after])
+                yield text[begin:stop], LETTER.search(words, begin, stop) is not None
+        yield text[first:after], False
         start = after
