@@ -149,33 +149,19 @@ def test_text_is_the_same_from_one_process_and_from_several(
     assert contents(tmp_path / "one") == contents(tmp_path / "several")
 
 
-def test_a_language_is_named_by_its_code(tmp_path: Path, run: Any) -> None:
-    with pytest.raises(InputError, match=r"english: .* as en$"):
-        run(tmp_path, tmp_path / "out", languages=("english", "fr"))
-
-
-# Length limit and shuffle
-
-
 @pytest.mark.parametrize("bpe", ["0", "40"])
-def test_long_training_pairs_are_left_out_by_their_words(raw: Path, tmp_path: Path, run: Any, bpe: str) -> None:
-    run(raw, tmp_path / "words", *OPTIONS, "--bpe", "0")
-    kept = [pair for pair in read_pairs(tmp_path / "words") if all(1 <= len(line.split()) <= 7 for line in pair)]
-    assert 3 < len(kept) < 12
-    run(raw, tmp_path / "short", *OPTIONS, "--bpe", bpe, "--max-words", "7")
-    joined = [tuple(line.replace("@@ ", "") for line in pair) for pair in read_pairs(tmp_path / "short")]
-    assert joined == kept
-    assert len(read_pairs(tmp_path / "short", "test")) == SIZES["test"]
-
-
-def test_training_pairs_are_shuffled_together_and_only_they(raw: Path, tmp_path: Path, run: Any) -> None:
+def test_training_pairs_are_limited_by_their_words_and_shuffled_together(
+    raw: Path, tmp_path: Path, run: Any, bpe: str
+) -> None:
     run(raw, tmp_path / "plain", *OPTIONS, "--bpe", "0")
-    plain = read_pairs(tmp_path / "plain")
+    short = [pair for pair in read_pairs(tmp_path / "plain") if all(1 <= len(line.split()) <= 7 for line in pair)]
+    assert 3 < len(short) < 12
     for path in raw.iterdir():
         path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))  # line ends of Windows change nothing
-    run(raw, tmp_path / "shuffled", *OPTIONS, "--bpe", "0", "--shuffle", "1")
-    assert sorted(plain) == sorted(read_pairs(tmp_path / "shuffled")) != read_pairs(tmp_path / "shuffled")
-    assert read_pairs(tmp_path / "plain", "test") == read_pairs(tmp_path / "shuffled", "test")
+    run(raw, tmp_path / "short", *OPTIONS, "--bpe", bpe, "--max-words", "7", "--shuffle", "1")
+    joined = [tuple(line.replace("@@ ", "") for line in pair) for pair in read_pairs(tmp_path / "short")]
+    assert sorted(joined) == sorted(short) != joined
+    assert bpe == "40" or read_pairs(tmp_path / "plain", "test") == read_pairs(tmp_path / "short", "test")
 
 
 # Bad input
@@ -189,6 +175,7 @@ def test_training_pairs_are_shuffled_together_and_only_they(raw: Path, tmp_path:
         ("corpus.tsv --bpe -3", None),
         ("corpus.tsv --bpe abc", None),
         ("corpus.tsv -t en", "another output"),
+        ("corpus.tsv -s english", "english: .* as en$"),
         ("pipe.tsv", "not a regular file"),
         ("empty", "empty: holds no"),
         ("parts --split 5 5", "leave out --split"),
@@ -216,19 +203,25 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def test_a_failed_command_leaves_the_folder_as_it_was(tmp_path: Path, run: Any) -> None:
+def test_a_failed_command_leaves_the_folder_as_it_was_and_text_is_prepared_anew(tmp_path: Path, run: Any) -> None:
     (corpus,), out = write_tsv(tmp_path, number_pairs(300)), tmp_path / "out"
     run(corpus, out, "--bpe", "30")
-    before = contents(out)
-    too_few = (corpus, out, "--split", "9", "9", "--sentencepiece", "10")
-    no_pair = (corpus, out, "--max-words", "2")
+    before, test = contents(out), read_pairs(out / "raw", "test")
     itself = (*(out / "raw" / f"train.{language}" for language in LANGUAGES), out)
-    for words, named in ((too_few, "--sentencepiece 10"), (no_pair, "--max-words"), (itself, r"train\.en")):
+    for words, named in (
+        ((corpus, out, "--split", "9", "9", "--sentencepiece", "10"), "--sentencepiece 10"),
+        ((corpus, out, "--max-words", "2"), "--max-words"),
+        (itself, r"train\.en"),
+        ((out / "raw", corpus), r"corpus\.tsv"),
+    ):
         with pytest.raises(InputError, match=named):
             run(*words)
         assert contents(out) == before
-    with pytest.raises(InputError, match=r"corpus\.tsv"):
-        run(out / "raw", corpus)
+    run(out / "raw", out, "--sentencepiece", "60")
+    assert read_pairs(out / "raw", "test") == test and read_preparations(out)["en"].subwords == "sentencepiece"
+    (out / "checkpoints").mkdir()
+    with pytest.raises(InputError, match="checkpoints"):
+        run(corpus, out)
 
 
 def test_what_a_killed_command_left_is_removed_and_a_second_command_is_refused(tmp_path: Path, run: Any) -> None:
@@ -240,18 +233,7 @@ def test_what_a_killed_command_left_is_removed_and_a_second_command_is_refused(t
     (out / ".new" / "raw").mkdir(parents=True)
     (out / ".new" / "old").touch()
     run(*command)
-    assert "old" not in os.listdir(out) and ".new" not in os.listdir(out)
-
-
-def test_text_is_prepared_anew_unless_a_model_is_there(tmp_path: Path, run: Any) -> None:
-    (corpus,), out = write_tsv(tmp_path, number_pairs(300)), tmp_path / "out"
-    run(corpus, out, "--bpe", "30")
-    test = read_pairs(out / "raw", "test")
-    run(out / "raw", out, "--sentencepiece", "60")
-    assert read_pairs(out / "raw", "test") == test and read_preparations(out)["en"].subwords == "sentencepiece"
-    (out / "checkpoints").mkdir()
-    with pytest.raises(InputError, match="checkpoints"):
-        run(corpus, out)
+    assert {"old", ".new"}.isdisjoint(os.listdir(out))
 
 
 # What follows
@@ -325,18 +307,12 @@ def test_the_script_trains_translates_and_scores_in_a_folder_that_was_moved(tmp_
 
 
 def test_training_is_longer_on_more_text(tmp_path: Path) -> None:
-    def train(pairs: int) -> Any:
-        shutil.rmtree(tmp_path)
-        tmp_path.mkdir()
-        (tmp_path / "train.sh").write_text(make_script(LANGUAGES, plan_training(pairs), joined=True))
-        return parse(run_script(tmp_path), "fairseq-train")
-
-    few, some = train(3600), train(29_000)
-    assert (few.batch_size, few.max_update, few.dropout) == (40, 2000, 0.4)
-    assert (some.arch, some.batch_size, some.max_update, some.dropout) == ("bahdanau_gru_small", 80, 18 * 363, 0.3)
-    args = train(MANY_PAIRS)
+    few, some, many = (plan_training(pairs) for pairs in (3600, 29_000, MANY_PAIRS))
+    assert (few.batch, few.updates, few.dropout, few.pieces) == (40, 2000, 0.4, 2000)
+    assert (some.batch, some.updates, some.dropout, some.pieces) == (80, 18 * 363, 0.3, 5600)
+    (tmp_path / "train.sh").write_text(make_script(LANGUAGES, many, joined=True))
+    args = parse(run_script(tmp_path), "fairseq-train")
     assert (args.arch, args.task, args.pool_batches, args.max_words) == ("bahdanau_gru", "rnnsearch", 20, 50)
-    assert [plan_training(pairs).pieces for pairs in (100, 3600, 29_000, MANY_PAIRS)] == [1000, 2000, 5600, 32_000]
 
 
 @pytest.mark.parametrize("words", [["--bpe", "0"], []])
