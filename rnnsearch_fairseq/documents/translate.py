@@ -1,9 +1,10 @@
 """Translate text, one sentence a line, or documents: PO, XLIFF, TS, Markdown and HTML, alone or in a folder.
 
 A line of text (FILE, or standard input) gives one line of output. A line without a letter stays as it is. A line that
-cannot be read is named on standard error and left blank. In PO, XLIFF and TS, only messages without a translation get
-one, and it is marked for review. Markdown and HTML have no such mark. Other files of a folder are copied. With --nbest,
-a line of output is a line's number, the search's score and the translation, with tabs between.
+cannot be read is named on standard error and left blank, and the command then ends with status 1. In PO, XLIFF and TS,
+only messages without a translation get one, and it is marked for review. Markdown and HTML have no such mark. Other
+files of a folder are copied. With --nbest, a line of output is a line's number, the search's score and the translation,
+with tabs between.
 
   rnnsearch translate raw/test.en --model checkpoints --output test.fr
   rnnsearch translate docs.po --model checkpoints --output docs.fr.po
@@ -48,11 +49,11 @@ def read_arriving(path: Path | None) -> Iterator[list[bytes]]:
 
 
 def read_texts(
-    translator: Translator, path: Path | None, trees: Path | None = None, prepared: bool = False
+    translator: Translator, path: Path | None, trees: Path | None, prepared: bool, unread: list[int]
 ) -> Iterator[list[Text]]:
     """Yield the lines of a text in groups, as they arrive, with their trees from a file of as many lines.
 
-    A line that cannot be read is named on standard error, and is blank.
+    A line that cannot be read is named on standard error, is blank, and its number is added to ``unread``.
     """
     name = path or "standard input"
     numbers, tree_lines = itertools.count(1), iter(()) if trees is None else read_lines(trees)
@@ -68,6 +69,7 @@ def read_texts(
             except InputError as error:
                 print(f"left blank: {error}", file=sys.stderr)
                 texts.append(translator.read_text(""))
+                unread.append(number)
         yield texts
     if next(tree_lines, None) is not None:
         raise InputError(f"{trees}: has more lines than the text; give a tree for each line of the text")
@@ -97,7 +99,7 @@ def parse_arguments() -> argparse.Namespace:
     return args
 
 
-def main() -> None:
+def main() -> int | None:
     args = parse_arguments()
     translator = load_with_replacements(args)
     if args.documents:
@@ -112,8 +114,8 @@ def main() -> None:
         alignments = None if args.alignments is None else stack.enter_context(open_output(args.alignments))
         hidden = not sys.stderr.isatty() or (sys.stdout.isatty() and args.output is None)
         progress = stack.enter_context(tqdm(unit=" lines", disable=hidden, dynamic_ncols=True))
-        number, beginning = 0, list[str]()
-        for texts in read_texts(translator, args.file, args.trees, args.prepared):
+        number, unread, beginning = 0, list[int](), list[str]()
+        for texts in read_texts(translator, args.file, args.trees, args.prepared, unread):
             for several in translator.search(texts, nbest=args.nbest or 1):
                 number, best = number + 1, several[0]
                 if best.faults:
@@ -131,3 +133,4 @@ def main() -> None:
             beginning += (text.passage.text for text in texts[: max(0, MAX_LINES - len(beginning))])
     if not args.prepared and (doubt := find_other_languages(beginning, translator.languages[0])):
         print(f"{args.file or 'standard input'}: {doubt}", file=sys.stderr)
+    return 1 if unread else None

@@ -43,8 +43,9 @@ def command(models: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.C
     def run(*words: str | Path, model: str = "bahdanau_gru") -> tuple[str, str]:
         monkeypatch.setattr(sys, "argv", ["translate", "--model", str(models / model), *map(str, words)])
         capfdbinary.readouterr()
-        translate.main()
+        status = translate.main()
         out, err = capfdbinary.readouterr()
+        assert bool(status) == (b"left blank: " in err)
         return out.decode(), err.decode()
 
     return run
