@@ -17,7 +17,7 @@ from rnnsearch_fairseq.version import __version__
 GROUPS = {
     "Use a model": {
         "translate": ("documents.translate:main", "translate text and documents"),
-        "serve": ("serve.main:main", "serve a translation page and a JSON API"),
+        "serve": ("serve.server:main", "serve a translation page and a JSON API"),
         "score": ("inference.score:main", "compute log-probabilities and attention of given translations"),
         "plot alignment": ("plots.alignment:main", "plot the alignment of a sentence (Bahdanau et al., Figure 3)"),
         "info": ("inference.export:print_info", "print what a model is"),

@@ -94,8 +94,8 @@ def test_help_ends_in_an_example_that_works(
     examples = [line.rpartition("| ")[2].strip() for line in examples]  # of a pipe, the last command
     assert examples and all(line.startswith(f"rnnsearch {command}") for line in examples)
     if command == "serve":  # any free port, and no waiting for requests
-        main, uvicorn = map(pytest.importorskip, ("rnnsearch_fairseq.serve.main", "uvicorn"))
-        monkeypatch.setattr(main, "open_socket", lambda host, port, open_=main.open_socket: open_(host, 0))
+        server, uvicorn = map(pytest.importorskip, ("rnnsearch_fairseq.serve.server", "uvicorn"))
+        monkeypatch.setattr(server, "open_socket", lambda host, port, open_=server.open_socket: open_(host, 0))
         monkeypatch.setattr(uvicorn.Server, "run", lambda *_, **__: None)
     monkeypatch.chdir(shutil.copytree(place, tmp_path / "place"))
     if command == "progress":

@@ -1,7 +1,17 @@
-"""The web application, its limits, and uvicorn's server for it."""
+"""Serve a translation page, a JSON API and LibreTranslate's API.
+
+The page shows a translation while it is found, its alignment, and the other translations in the beam. Only this machine
+can reach the server, unless --host says otherwise; as it has no log-in, let other machines in only through a proxy that
+has one. The README of rnnsearch_fairseq/serve says more.
+
+  rnnsearch serve --model checkpoints
+"""
 
 import asyncio
 import contextlib
+import ipaddress
+import shutil
+import socket
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -19,8 +29,11 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from rnnsearch_fairseq.command_line import make_parser
 from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.inference.options import add_model_options, add_search_options, load_with_replacements
 from rnnsearch_fairseq.serve import api, libretranslate
+from rnnsearch_fairseq.serve.link_grammar import PROGRAM, LinkParser
 from rnnsearch_fairseq.serve.messages import MAX_BYTES, MAX_TRANSLATIONS, Model
 from rnnsearch_fairseq.serve.worker import Worker
 from rnnsearch_fairseq.version import __version__
@@ -30,6 +43,7 @@ MAX_CONNECTIONS = 400  # with those that are just being accepted and closed, few
 BACKLOG = 64
 SECONDS_BETWEEN_LINES = 0.5  # to a client that has closed its side
 SECONDS_TO_STOP = 2.0
+SECONDS_TO_PARSE = 1.0  # a sentence
 HEADERS = [("Connection", "close"), ("Cache-Control", "no-cache"), ("X-Content-Type-Options", "nosniff")]
 
 
@@ -141,7 +155,33 @@ class Connection(H11Protocol):
         self.loop.call_later(SECONDS_TO_STOP, self.transport.abort)
 
 
-def make_server(app: FastAPI) -> uvicorn.Server:
-    """uvicorn's server of such connections."""
-    options = {"log_level": "error", "access_log": False, "server_header": False, "ws": "none"}
-    return uvicorn.Server(uvicorn.Config(app, http=Connection, backlog=BACKLOG, headers=HEADERS, **options))
+def open_socket(host: str, port: int) -> socket.socket:
+    """Open a socket that listens for connections."""
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        return socket.create_server((host, port), family=family)
+    except (OSError, OverflowError) as error:
+        raise InputError(f"--host {host} --port {port}: cannot listen there ({error}); give others") from error
+
+
+def main() -> None:
+    parser = make_parser(__doc__)
+    add_model_options(parser)
+    parser.add_argument("--host", default="127.0.0.1", help="address to listen on; 0.0.0.0: all (default: 127.0.0.1)")
+    parser.add_argument("--port", type=int, default=8000, help="0: any free port (default: 8000)")
+    cors = "sites whose pages may use the server, such as https://example.org, or '*': all; other sites are refused"
+    parser.add_argument("--cors", nargs="+", default=[], metavar="ORIGIN", help=cors)
+    add_search_options(parser)
+    args = parser.parse_args()
+    translator = load_with_replacements(args)
+    parses = translator.reads_trees and translator.languages[0] == "en" and shutil.which(PROGRAM)
+    worker = Worker(translator, LinkParser(SECONDS_TO_PARSE) if parses else None)
+    with open_socket(args.host, args.port) as listening, contextlib.suppress(KeyboardInterrupt):
+        address, port = listening.getsockname()[:2]
+        name = f"[{address}]" if ":" in address else address
+        hosts = (*LOOPBACK, name) if ipaddress.ip_address(address).is_loopback else ("*",)
+        app = make_app(worker, hosts, args.cors)
+        options = {"log_level": "error", "access_log": False, "server_header": False, "ws": "none"}
+        config = uvicorn.Config(app, http=Connection, backlog=BACKLOG, headers=HEADERS, **options)
+        print(f"http://{name}:{port}/  (Ctrl-C ends)", flush=True)
+        uvicorn.Server(config).run(sockets=[listening])

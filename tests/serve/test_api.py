@@ -18,7 +18,7 @@ from fastapi.testclient import TestClient
 
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.inference.translator import Translator, load
-from rnnsearch_fairseq.serve import main as command
+from rnnsearch_fairseq.serve import server as command
 from rnnsearch_fairseq.serve import worker
 from tests.trained import PAIRS, PARSES
 
