@@ -26,7 +26,7 @@ INLINE = {"Emphasis", "Strong", "Strikethrough", "Link", "Image"}
 BREAKS = {"SoftBreak", "HardBreak"}
 # Lines that stay, after blanks and signs of quotations, and end a paragraph.
 KEPT_LINE = re.compile(
-    rb""":{3,}.* | \[![\w-]+\].* | \*\[[^\]]+\]:.*     # ::: note, [!NOTE] and an abbreviation
+    rb"""(?::{3,}|/{3,}).* | \[![\w-]+\].* | \*\[[^\]]+\]:.*     # ::: note, /// note, [!NOTE], an abbreviation
     | import\b.*['"];? | export\ (?:const|default)\b.* | -+8<-+.*     # of MDX, and what MkDocs includes
     | \[{1,2}_?(?i:toc)_?\]{1,2} | \{:?\ ?[\#.:][^{}]*\} | \([\w:.-]+\)=     # [TOC], attributes, a target of MyST
     | \{%.*%\} | \{\{.*\}\} | \{\#.*\#\} | \$\$.+\$\$     # templates
