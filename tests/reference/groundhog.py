@@ -75,7 +75,6 @@ def parameter_shapes(
     *, n: int, m: int, n_source: int, n_target: int, rank: int, encdec: bool
 ) -> dict[str, tuple[int, ...]]:
     """The table at the top of this file as a dictionary: name -> shape."""
-    l = n // 2  # noqa: E741  (the paper's letter)
     d = n if encdec else 2 * n
     shapes: dict[str, tuple[int, ...]] = {}
     for side, words in (("enc", n_source), ("dec", n_target)):
@@ -90,7 +89,7 @@ def parameter_shapes(
     shapes |= {f"W_0_dec_dec_{part}_0": (d, n) for part in ("inputter", "updater", "reseter")}
     shapes |= {"W_0_dec_hid_readout_0": (n, n), "b_0_dec_hid_readout_0": (n,)}
     shapes |= {"W_0_dec_prev_readout_0": (m, n), "W_0_dec_repr_readout": (d, n)}
-    shapes |= {"W1_dec_deep_softmax": (l, rank), "W2_dec_deep_softmax": (rank, n_target)}
+    shapes |= {"W1_dec_deep_softmax": (n // 2, rank), "W2_dec_deep_softmax": (rank, n_target)}
     return shapes | {"b_dec_deep_softmax": (n_target,)}
 
 
@@ -135,14 +134,7 @@ def sigmoid(x: Array) -> Array:
     return 1.0 / (1.0 + np.exp(-x))
 
 
-def gated_unit(
-    params: Parameters,
-    layer: Layer,
-    h_prev: Array,
-    candidate_input: Array,
-    update_input: Array,
-    reset_input: Array,
-) -> Array:
+def gated_unit(params: Parameters, layer: Layer, h_prev: Array, inputs: tuple[Array, Array, Array]) -> Array:
     """One step of the gated hidden unit of a layer: h_prev (n,) -> h (n,)::
 
     z  = sigmoid(update_input + U_z h_prev)
@@ -150,28 +142,19 @@ def gated_unit(
     h~ = tanh(candidate_input + U [r o h_prev])
     h  = (1 - z) o h_prev + z o h~
     """
+    candidate_input, update_input, reset_input = inputs
     z = sigmoid(update_input + h_prev @ params[f"G_{layer}_transition_0"])
     r = sigmoid(reset_input + h_prev @ params[f"R_{layer}_transition_0"])
     candidate = np.tanh(candidate_input + (r * h_prev) @ params[f"W_{layer}_transition_0"])
     return (1.0 - z) * h_prev + z * candidate
 
 
-def embed_source(params: Parameters, word: int) -> Array:
-    """e(x_j) = E_x x_j + b, (m,). Table, "biases": "trained: both embedding tables (620, added to every embedding)"."""
-    return params["W_0_enc_approx_embdr"][word] + params["b_0_enc_approx_embdr"]
-
-
 def encoder_step(params: Parameters, direction: Literal["enc", "back_enc"], h_prev: Array, word: int) -> Array:
-    """One step of one direction of the encoder, h_{j-1} (n,) -> h_j (n,) (A.2.1)."""
-    e = embed_source(params, word)
-    return gated_unit(
-        params,
-        direction,
-        h_prev,
-        candidate_input=e @ params[f"W_0_{direction}_input_embdr_0"] + params[f"b_0_{direction}_input_embdr_0"],
-        update_input=e @ params[f"W_0_{direction}_update_embdr_0"],
-        reset_input=e @ params[f"W_0_{direction}_reset_embdr_0"],
-    )
+    """One step of one direction of the encoder, h_{j-1} (n,) -> h_j (n,) (A.2.1), with e(x_j) = E_x x_j + b."""
+    e = params["W_0_enc_approx_embdr"][word] + params["b_0_enc_approx_embdr"]
+    candidate_input = e @ params[f"W_0_{direction}_input_embdr_0"] + params[f"b_0_{direction}_input_embdr_0"]
+    gates = (e @ params[f"W_0_{direction}_{gate}_embdr_0"] for gate in ("update", "reset"))
+    return gated_unit(params, direction, h_prev, (candidate_input, *gates))
 
 
 def encode(params: Parameters, x_ids: Sequence[int]) -> Array:
@@ -207,36 +190,31 @@ def initial_state(params: Parameters, annotations: Array) -> Array:
     return np.tanh(summary @ params["W_0_dec_initializer_0"] + params["b_0_dec_initializer_0"])
 
 
-def alignment_keys(params: Parameters, annotations: Array) -> Array:
-    """U_a h_j for j = 1 .. T_x, as rows (T_x, n): the term of e_ij that is equal at every step i. RNNsearch only."""
-    return annotations @ params["A_dec_transition_0"]
-
-
-def align(params: Parameters, s_prev: Array, keys: Array) -> Array:
-    """The weights alpha_i1 .. alpha_{i T_x} of the annotations, (T_x,), for one s_{i-1} (n,). RNNsearch only::
+def attend(params: Parameters, s_prev: Array, annotations: Array) -> tuple[Array, Array]:
+    """The weights alpha_i1 .. alpha_{i T_x} of the annotations, (T_x,), for one s_{i-1} (n,), and c_i (2n,) (Eq. 5)::
 
     e_ij     = v_a^T tanh(W_a s_{i-1} + U_a h_j)
     alpha_ij = exp(e_ij) / sum_k exp(e_ik)
+    c_i      = sum_j alpha_ij h_j
+
+    RNNencdec has no weights, and c_i = ->h_{T_x}.
     """
-    T_x = keys.shape[0]
+    if is_encdec(params):
+        return np.zeros(len(annotations)), annotations[-1]
     query = s_prev @ params["B_dec_transition_0"]
-    energies = np.zeros(T_x)
-    for j in range(T_x):
-        energies[j] = np.tanh(query + keys[j]) @ params["D_dec_transition_0"][:, 0]
+    energies = np.array(
+        [
+            np.tanh(query + key) @ params["D_dec_transition_0"][:, 0]
+            for key in annotations @ params["A_dec_transition_0"]
+        ]
+    )
     exponentials = np.exp(energies - energies.max())
-    return exponentials / exponentials.sum()
-
-
-def context(alpha: Array, annotations: Array) -> Array:
-    """c_i = sum_j alpha_ij h_j, (2n,) (Eq. 5)."""
-    c = np.zeros(annotations.shape[1])
-    for j in range(annotations.shape[0]):
-        c += alpha[j] * annotations[j]
-    return c
+    alpha = exponentials / exponentials.sum()
+    return alpha, sum(weight * h for weight, h in zip(alpha, annotations, strict=True))
 
 
 def embed_target(params: Parameters, words: Words) -> Array:
-    """e(y_i) = E_y y_i + b, (m,). Table, "biases", as in ``embed_source``."""
+    """e(y_i) = E_y y_i + b, (m,). Table, "biases": "trained: both embedding tables (620, added to every embedding)"."""
     return params["W_0_dec_approx_embdr"][words] + params["b_0_dec_approx_embdr"]
 
 
@@ -249,16 +227,11 @@ def decoder_step(params: Parameters, s_prev: Array, y: Words, c: Array) -> Array
     s_i  = (1 - z_i) o s_{i-1} + z_i o s~_i
     """
     e = embed_target(params, y)
-    return gated_unit(
-        params,
-        "dec",
-        s_prev,
-        candidate_input=(
-            e @ params["W_0_dec_input_embdr_0"] + params["b_0_dec_input_embdr_0"] + c @ params["W_0_dec_dec_inputter_0"]
-        ),
-        update_input=e @ params["W_0_dec_update_embdr_0"] + c @ params["W_0_dec_dec_updater_0"],
-        reset_input=e @ params["W_0_dec_reset_embdr_0"] + c @ params["W_0_dec_dec_reseter_0"],
-    )
+    candidate_input = e @ params["W_0_dec_input_embdr_0"] + params["b_0_dec_input_embdr_0"]
+    candidate_input = candidate_input + c @ params["W_0_dec_dec_inputter_0"]
+    update_input = e @ params["W_0_dec_update_embdr_0"] + c @ params["W_0_dec_dec_updater_0"]
+    reset_input = e @ params["W_0_dec_reset_embdr_0"] + c @ params["W_0_dec_dec_reseter_0"]
+    return gated_unit(params, "dec", s_prev, (candidate_input, update_input, reset_input))
 
 
 def maxout(t_tilde: Array) -> Array:
@@ -286,29 +259,22 @@ def readout(params: Parameters, s_prev: Array, y_prev: Words | None, c: Array) -
 def score(params: Mapping[str, NDArray], x_ids: Sequence[int], y_ids: Sequence[int]) -> tuple[Array, Array | None]:
     """log p(y_i | y_1 .. y_{i-1}, x) of every word of y, (T_y,), and alpha (T_y, T_x), or None for RNNencdec::
 
-    alpha_i = align(s_{i-1}, h_1 .. h_{T_x})                    [RNNencdec: none]
-    c_i     = sum_j alpha_ij h_j                                 [RNNencdec: ->h_{T_x}]
+    alpha_i, c_i = attend(s_{i-1}, h_1 .. h_{T_x})
     p(y_i)  = g(s_{i-1}, y_{i-1}, c_i)
     s_i     = f(s_{i-1}, y_i, c_i)
     """
     params = in_float64(params)
-    encdec = is_encdec(params)
     annotations = encode(params, x_ids)
-    keys = None if encdec else alignment_keys(params, annotations)
     s = initial_state(params, annotations)
     word_log_probs = np.zeros(len(y_ids))
     alignments = np.zeros((len(y_ids), len(x_ids)))
     y_prev = None
     for i, y in enumerate(y_ids):
-        if encdec:
-            c = annotations[-1]
-        else:
-            alignments[i] = align(params, s, keys)
-            c = context(alignments[i], annotations)
+        alignments[i], c = attend(params, s, annotations)
         word_log_probs[i] = readout(params, s, y_prev, c)[y]
         s = decoder_step(params, s, y, c)
         y_prev = y
-    return word_log_probs, None if encdec else alignments
+    return word_log_probs, None if is_encdec(params) else alignments
 
 
 def cheapest(costs: Array, count: int) -> list[int]:
@@ -321,10 +287,7 @@ def search_once(
     params: Parameters, x_ids: Sequence[int], beam: int, eos: int, unk: int, ban_unknown: bool
 ) -> list[Hypothesis]:
     """One pass of the search: the finished hypotheses, lowest cost first; may be empty. See ``beam_search``."""
-    encdec = is_encdec(params)
     annotations = encode(params, x_ids)
-    keys = None if encdec else alignment_keys(params, annotations)
-
     finished: list[Hypothesis] = []
     words: list[list[int]] = [[]]  # the words of each live hypothesis; at first one hypothesis without words
     costs = np.zeros(1)  # -log p of those words
@@ -335,10 +298,7 @@ def search_once(
             break
 
         # The log-probabilities of the next word of each live hypothesis, (hypotheses, K_y).
-        if encdec:
-            contexts = np.stack([annotations[-1] for _ in words])
-        else:
-            contexts = np.stack([context(align(params, s, keys), annotations) for s in states])
+        contexts = np.stack([attend(params, s, annotations)[1] for s in states])
         y_prev = None if k == 0 else [ids[-1] for ids in words]
         log_probs = readout(params, states, y_prev, contexts)
         if ban_unknown:
@@ -370,12 +330,7 @@ def search_once(
 
 
 def beam_search(
-    params: Mapping[str, NDArray],
-    x_ids: Sequence[int],
-    beam: int,
-    eos: int,
-    unk: int,
-    ban_unknown: bool = False,
+    params: Mapping[str, NDArray], x_ids: Sequence[int], beam: int, eos: int, unk: int, ban_unknown: bool = False
 ) -> list[Hypothesis]:
     """The finished translations of x as (words with end-of-sentence, cost), lowest cost first; may be empty."""
     params = in_float64(params)

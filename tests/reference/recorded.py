@@ -9,12 +9,8 @@ import pytest
 REFERENCE = Path(__file__).resolve().parents[3] / "shared/reference"
 RECORDED = REFERENCE / "groundhog-model"
 TREE2SEQ = REFERENCE / "tree2seq-model"
-needs_recorded = pytest.mark.skipif(
-    not RECORDED.is_dir(), reason=f"the original's models and numbers are not there: {RECORDED}"
-)
-needs_tree2seq = pytest.mark.skipif(
-    not TREE2SEQ.is_dir(), reason=f"the original's models and numbers are not there: {TREE2SEQ}"
-)
+needs_recorded = pytest.mark.skipif(not RECORDED.is_dir(), reason=f"the original's numbers are not there: {RECORDED}")
+needs_tree2seq = pytest.mark.skipif(not TREE2SEQ.is_dir(), reason=f"the original's numbers are not there: {TREE2SEQ}")
 
 
 def recorded(name: str) -> Any:

@@ -58,6 +58,8 @@ alignment model, and nothing reads the backward states: RNNencdec has a forward 
 of parameters without ``W_a`` is an RNNencdec.
 """
 
+# ruff: noqa: E741 (l is the paper's letter)
+
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
@@ -66,19 +68,10 @@ from numpy.typing import NDArray
 
 Array: TypeAlias = NDArray[np.float64]
 Parameters: TypeAlias = Mapping[str, Array]
-ReadoutState: TypeAlias = Literal["previous", "current"]
 
 
 def parameter_shapes(
-    *,
-    n: int,
-    m: int,
-    l: int,  # noqa: E741  (the paper's letter)
-    n_prime: int,
-    pool: int,
-    K_x: int,
-    K_y: int,
-    encdec: bool,
+    *, n: int, m: int, l: int, n_prime: int, pool: int, K_x: int, K_y: int, encdec: bool
 ) -> dict[str, tuple[int, ...]]:
     """The table at the top of this file as a dictionary: name -> shape."""
     d = n if encdec else 2 * n
@@ -121,15 +114,7 @@ def sigmoid(x: Array) -> Array:
     return 1.0 / (1.0 + np.exp(-x))
 
 
-def gated_unit(
-    s_prev: Array,
-    candidate_input: Array,
-    update_input: Array,
-    reset_input: Array,
-    U: Array,
-    U_z: Array,
-    U_r: Array,
-) -> Array:
+def gated_unit(params: Parameters, unit: str, s_prev: Array, inputs: tuple[Array, Array, Array]) -> Array:
     """One step of the gated hidden unit (A.1.1; in the encoder A.2.1): s_{i-1} (n,) -> s_i (n,)::
 
     z_i  = sigmoid(update_input + U_z s_{i-1})
@@ -137,35 +122,26 @@ def gated_unit(
     s~_i = tanh(candidate_input + U [r_i o s_{i-1}])
     s_i  = (1 - z_i) o s_{i-1} + z_i o s~_i
     """
-    z = sigmoid(update_input + U_z @ s_prev)
-    r = sigmoid(reset_input + U_r @ s_prev)
-    candidate = np.tanh(candidate_input + U @ (r * s_prev))
+    candidate_input, update_input, reset_input = inputs
+    z = sigmoid(update_input + params[f"U_z{unit}"] @ s_prev)
+    r = sigmoid(reset_input + params[f"U_r{unit}"] @ s_prev)
+    candidate = np.tanh(candidate_input + params[f"U{unit}"] @ (r * s_prev))
     return (1.0 - z) * s_prev + z * candidate
-
-
-def embed_source(params: Parameters, word: int) -> Array:
-    """e(x_j) = E_x x_j + b_Ex, (m,). x_j is one-hot, so that E_x x_j is a column of E_x."""
-    return params["E_x"][:, word] + params["b_Ex"]
 
 
 def encoder_step(params: Parameters, direction: Literal["f", "b"], h_prev: Array, word: int) -> Array:
     """One step of one direction of the encoder (A.2.1), h_{j-1} (n,) -> h_j (n,)::
 
+    e(x_j) = E_x x_j + b_Ex                 x_j is one-hot, so that E_x x_j is a column of E_x
     z_j  = sigmoid(W_z e(x_j) + U_z h_{j-1})
     r_j  = sigmoid(W_r e(x_j) + U_r h_{j-1})
     h~_j = tanh(W e(x_j) + b + U [r_j o h_{j-1}])
     h_j  = (1 - z_j) o h_{j-1} + z_j o h~_j
     """
-    e = embed_source(params, word)
-    return gated_unit(
-        h_prev,
-        candidate_input=params[f"W_{direction}"] @ e + params[f"b_{direction}"],
-        update_input=params[f"W_z_{direction}"] @ e,
-        reset_input=params[f"W_r_{direction}"] @ e,
-        U=params[f"U_{direction}"],
-        U_z=params[f"U_z_{direction}"],
-        U_r=params[f"U_r_{direction}"],
-    )
+    e = params["E_x"][:, word] + params["b_Ex"]
+    candidate_input = params[f"W_{direction}"] @ e + params[f"b_{direction}"]
+    gates = params[f"W_z_{direction}"] @ e, params[f"W_r_{direction}"] @ e
+    return gated_unit(params, f"_{direction}", h_prev, (candidate_input, *gates))
 
 
 def encode(params: Parameters, x_ids: Sequence[int]) -> Array:
@@ -208,20 +184,14 @@ def align(params: Parameters, s_prev: Array, annotations: Array) -> Array:
     e_ij     = a(s_{i-1}, h_j) = v_a^T tanh(W_a s_{i-1} + U_a h_j)
     alpha_ij = exp(e_ij) / sum_k exp(e_ik)
     """
-    T_x = annotations.shape[0]
-    energies = np.zeros(T_x)
-    for j in range(T_x):
-        energies[j] = params["v_a"] @ np.tanh(params["W_a"] @ s_prev + params["U_a"] @ annotations[j])
+    energies = np.array([params["v_a"] @ np.tanh(params["W_a"] @ s_prev + params["U_a"] @ h) for h in annotations])
     exponentials = np.exp(energies - energies.max())
     return exponentials / exponentials.sum()
 
 
 def context(alpha: Array, annotations: Array) -> Array:
     """c_i = sum_j alpha_ij h_j, (2n,) (Eq. 5)."""
-    c = np.zeros(annotations.shape[1])
-    for j in range(annotations.shape[0]):
-        c += alpha[j] * annotations[j]
-    return c
+    return sum(weight * h for weight, h in zip(alpha, annotations, strict=True))
 
 
 def embed_target(params: Parameters, word: int) -> Array:
@@ -238,24 +208,14 @@ def decoder_step(params: Parameters, s_prev: Array, y_prev: int, c: Array) -> Ar
     s_i  = (1 - z_i) o s_{i-1} + z_i o s~_i
     """
     e = embed_target(params, y_prev)
-    return gated_unit(
-        s_prev,
-        candidate_input=params["W"] @ e + params["b"] + params["C"] @ c,
-        update_input=params["W_z"] @ e + params["C_z"] @ c,
-        reset_input=params["W_r"] @ e + params["C_r"] @ c,
-        U=params["U"],
-        U_z=params["U_z"],
-        U_r=params["U_r"],
-    )
+    candidate_input = params["W"] @ e + params["b"] + params["C"] @ c
+    gates = params["W_z"] @ e + params["C_z"] @ c, params["W_r"] @ e + params["C_r"] @ c
+    return gated_unit(params, "", s_prev, (candidate_input, *gates))
 
 
 def maxout(t_tilde: Array, pool: int) -> Array:
     """t_ij = max of the j-th run of ``pool`` adjacent entries of t~_i: (p l,) -> (l,) (A.2.2)."""
-    size = len(t_tilde) // pool
-    t = np.zeros(size)
-    for j in range(size):
-        t[j] = max(t_tilde[j * pool : (j + 1) * pool])
-    return t
+    return np.array([max(t_tilde[start : start + pool]) for start in range(0, len(t_tilde), pool)])
 
 
 def readout(params: Parameters, s: Array, y_prev: int, c: Array, pool: int) -> Array:
@@ -275,7 +235,7 @@ def decode(
     params: Parameters,
     x_ids: Sequence[int],
     previous_ids: Sequence[int],
-    readout_state: ReadoutState = "previous",
+    readout_state: str = "previous",
     pool: int = 2,
 ) -> dict[str, Array]:
     """Run the model over one sentence pair, with the previous words given (Eq. 4-6, A.2.2)::
@@ -293,8 +253,7 @@ def decode(
     states = np.zeros((T_y + 1, params["W_s"].shape[0]))
     states[0] = initial_state(params, annotations)
     for i in range(1, T_y + 1):
-        s_prev = states[i - 1]
-        y_prev = previous_ids[i - 1]
+        s_prev, y_prev = states[i - 1], previous_ids[i - 1]
         if encdec:
             c = annotations[-1]
         else:

@@ -69,15 +69,21 @@ def sigmoid(x: Array) -> Array:
     return 1.0 / (1.0 + np.exp(-x))
 
 
-def encoder_step(params: Parameters, previous: State, word: int) -> State:
-    """One step of the encoder's LSTM: (h_{j-1}, c_{j-1}) and x_j -> (h_j, c_j)."""
-    x = params["sourceEmbed"][:, word]
+def lstm_step(params: Parameters, layer: str, previous: State, x: Array, s_tilde: Array | None = None) -> State:
+    """One step of an LSTM on the input x (m,); the decoder's reads s~_{j-1} (d,), too."""
     a = {}
     for g in LSTM_GATES:
-        a[g] = params[f"enc.Wx{g}"] @ x + params[f"enc.Wh{g}"] @ previous.h + params[f"enc.b{g}"]
+        a[g] = params[f"{layer}.Wx{g}"] @ x + params[f"{layer}.Wh{g}"] @ previous.h + params[f"{layer}.b{g}"]
+        if s_tilde is not None:
+            a[g] = a[g] + params[f"{layer}.Wa{g}"] @ s_tilde
     i, f, o, u = sigmoid(a["i"]), sigmoid(a["f"]), sigmoid(a["o"]), np.tanh(a["u"])
     c = i * u + f * previous.c
     return State(o * np.tanh(c), c)
+
+
+def encoder_step(params: Parameters, previous: State, word: int) -> State:
+    """One step of the encoder's LSTM: (h_{j-1}, c_{j-1}) and x_j -> (h_j, c_j)."""
+    return lstm_step(params, "enc", previous, params["sourceEmbed"][:, word])
 
 
 def tree_lstm(params: Parameters, layer: Literal["encTree", "initDecTree"], left: State, right: State) -> State:
@@ -94,12 +100,10 @@ def tree_lstm(params: Parameters, layer: Literal["encTree", "initDecTree"], left
 def encode_words(params: Parameters, src: Sequence[int]) -> list[State]:
     """(h_j, c_j) of every word, end-of-sentence included; from h_0 = c_0 = 0 ("over the words and end-of-sentence")."""
     d = len(params["enc.bi"])
-    state = State(np.zeros(d), np.zeros(d))
-    states = []
+    states = [State(np.zeros(d), np.zeros(d))]
     for word in src:
-        state = encoder_step(params, state, word)
-        states.append(state)
-    return states
+        states.append(encoder_step(params, states[-1], word))
+    return states[1:]
 
 
 def encode_tree(params: Parameters, tree: Tree, words: Sequence[State]) -> tuple[State, list[State]]:
@@ -130,16 +134,10 @@ def encode(params: Parameters, src: Sequence[int], tree: Tree | None) -> tuple[S
 
 def attend(s: Array, keys: Array) -> tuple[Array, Array]:
     """alpha_j over the keys, (keys,), and the context d_j = sum alpha h, (d,)."""
-    products = np.zeros(len(keys))
-    for k in range(len(keys)):
-        products[k] = s @ keys[k]
+    products = np.array([s @ key for key in keys])
     exponentials = np.exp(products - products.max())
     alpha = exponentials / exponentials.sum()
-
-    context = np.zeros(keys.shape[1])
-    for k in range(len(keys)):
-        context += alpha[k] * keys[k]
-    return alpha, context
+    return alpha, sum(weight * key for weight, key in zip(alpha, keys, strict=True))
 
 
 def attentional_state(params: Parameters, s: Array, context: Array) -> Array:
@@ -155,28 +153,15 @@ def log_softmax(z: Array) -> Array:
 
 def decoder_step(params: Parameters, previous: State, y: int, s_tilde: Array) -> State:
     """(s_j, c_j) from (s_{j-1}, c_{j-1}), the word y_{j-1} and s~_{j-1}."""
-    e = params["targetEmbed"][:, y]
-    a = {}
-    for g in LSTM_GATES:
-        a[g] = params[f"dec.Wx{g}"] @ e + params[f"dec.Wh{g}"] @ previous.h + params[f"dec.Wa{g}"] @ s_tilde
-        a[g] = a[g] + params[f"dec.b{g}"]
-    i, f, o, u = sigmoid(a["i"]), sigmoid(a["f"]), sigmoid(a["o"]), np.tanh(a["u"])
-    c = i * u + f * previous.c
-    return State(o * np.tanh(c), c)
+    return lstm_step(params, "dec", previous, params["targetEmbed"][:, y], s_tilde)
 
 
 def blackout_token_loss(z: Array, samples: Sequence[int], weights: Array) -> float:
     """The loss of one target word from its scores z (K_y,); ``samples`` begins with the gold word."""
-    logs = np.zeros(len(samples))
-    for i, word in enumerate(samples):
-        logs[i] = np.log(weights[word]) + z[word]
+    logs = np.array([np.log(weights[word]) + z[word] for word in samples])
     p = np.exp(logs - logs.max())
     p = p / p.sum()
-
-    loss = -np.log(p[0])
-    for i in range(1, len(samples)):
-        loss -= np.log1p(-p[i])
-    return float(loss)
+    return float(-np.log(p[0]) - sum(np.log1p(-p_i) for p_i in p[1:]))
 
 
 @dataclass(frozen=True)
@@ -221,10 +206,8 @@ def beam_search(
             if is_finished(hypothesis.words, eos):
                 candidates.append((hypothesis.score, hypothesis, None))
                 continue
-
-            if len(hypothesis.words) == 0:
-                state = start
-            else:
+            state = start
+            if hypothesis.words:
                 state = decoder_step(params, hypothesis.state, hypothesis.words[-1], hypothesis.s_tilde)
             _, context = attend(state.h, keys)
             s_tilde = attentional_state(params, state.h, context)
@@ -237,13 +220,10 @@ def beam_search(
                     candidates.append((hypothesis.score + float(log_probs[word]), continued, word))
 
         candidates.sort(key=lambda candidate: -candidate[0])
-        hypotheses = []
-        for total, hypothesis, word in candidates[:beam]:
-            if word is None:
-                hypotheses.append(hypothesis)
-            else:
-                hypotheses.append(Partial([*hypothesis.words, word], total, hypothesis.state, hypothesis.s_tilde))
-
+        hypotheses = [
+            of if word is None else Partial([*of.words, word], total, of.state, of.s_tilde)
+            for total, of, word in candidates[:beam]
+        ]
         if len(hypotheses) == 0 or is_finished(hypotheses[0].words, eos):
             break
 
