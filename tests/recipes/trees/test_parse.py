@@ -3,6 +3,7 @@
 import contextlib
 import shutil
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,8 +12,10 @@ from recipes.trees.parse import main
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.serve.link_grammar import LinkParser, put_words
 from rnnsearch_fairseq.text.trees import Parse, first_difference, read_penn
+from tests.recipes.reproduce.builders import printed_by, write
 
 TANAKA = Path(__file__).resolve().parents[4] / "shared/data/tanaka"
+Parses = Callable[[list[str]], list[str]]
 
 # Speaks as link-parser does. What a sentence's words make it do: die, print nothing, split a word.
 # It writes down its starts and every line that it is given.
@@ -37,36 +40,24 @@ for line in sys.stdin:
 """
 
 
-class Command:
-    """The command on some sentences."""
+@pytest.fixture
+def parse(tmp_path: Path) -> Parses:
+    """Gives the lines that the command writes for some sentences."""
 
-    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.source, self.output, self._diary = folder / "text.en", folder / "text.tree", folder / "diary"
-        self._monkeypatch = monkeypatch
+    def parse(sentences: list[str]) -> list[str]:
+        printed_by(main, write(tmp_path / "text.en", sentences), "--output", tmp_path / "text.tree")
+        return (tmp_path / "text.tree").read_text(encoding="utf-8").split("\n")[:-1]
 
-    def stand_in(self) -> None:
-        """Put a stand-in for link-parser first on the PATH."""
-        program = self.source.parent / "bin" / "link-parser"
-        program.parent.mkdir()
-        program.write_text(STAND_IN.format(python=sys.executable, diary=str(self._diary)))
-        program.chmod(0o755)
-        self._monkeypatch.setenv("PATH", str(program.parent), prepend=":")
-
-    def run(self, sentences: list[str]) -> list[str]:
-        """The lines that it writes."""
-        self.source.write_text("".join(line + "\n" for line in sentences), encoding="utf-8")
-        command = ["link_grammar", str(self.source), "--output", str(self.output)]
-        self._monkeypatch.setattr(sys, "argv", command)
-        main()
-        return self.output.read_text(encoding="utf-8").split("\n")[:-1]
-
-    def diary(self) -> list[str]:
-        return self._diary.read_text(encoding="utf-8").splitlines()
+    return parse
 
 
 @pytest.fixture
-def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Command:
-    return Command(tmp_path, monkeypatch)
+def diary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Puts a stand-in for link-parser first on the PATH; its diary."""
+    program = write(tmp_path / "bin/link-parser", [STAND_IN.format(python=sys.executable, diary=f"{tmp_path}/diary")])
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(program.parent), prepend=":")
+    return tmp_path / "diary"
 
 
 def flat(sentence: str) -> str:
@@ -92,47 +83,36 @@ def flat(sentence: str) -> str:
 def test_leaves_become_the_words_of_the_source(tree: str, sentence: str, expected: str | None) -> None:
     words = sentence.split()
     found = put_words(tree, words)
-    parse = read_penn(found)
-    assert first_difference(parse.words, words) is None
-    assert len(parse.words) == len(words)
+    assert len(leaves := read_penn(found).words) == len(words) and first_difference(leaves, words) is None
     assert expected in (None, found)
 
 
-@pytest.mark.parametrize(
-    ("tree", "sentence"),
-    [
-        ("(S can.v {'} {t})", "can 't"),
-        ("(S a b c)", "a b"),
-        ("(S a b)", "a b c"),
-        ("(S 1990{!} s.u)", "1990s"),
-    ],
-)
-def test_leaves_that_are_not_the_words_are_no_tree(tree: str, sentence: str) -> None:
-    assert put_words(tree, sentence.split()) is None
+def test_leaves_that_are_not_the_words_are_no_tree() -> None:
+    trees = ("(S can.v {'} {t})", "can 't"), ("(S a b c)", "a b"), ("(S a b)", "a b c"), ("(S 1990{!} s.u)", "1990s")
+    assert [put_words(tree, sentence.split()) for tree, sentence in trees] == [None] * 4
 
 
-def test_a_sentence_that_link_parser_does_not_survive_costs_no_other_its_tree(command: Command) -> None:
-    command.stand_in()
+def test_a_sentence_that_link_parser_does_not_survive_costs_no_other_its_tree(diary: Path, parse: Parses) -> None:
     bad = {"die here", "nothing here", "i can't", ""}
     sentences = ["a b", "die here", "c", "nothing here", "i can't", "", "!exit", "% of men", "w" * 200_000, "f"]
-    assert command.run(sentences) == ["(())" if sentence in bad else flat(sentence) for sentence in sentences]
-    assert command.diary().count("START") == 2
+    assert parse(sentences) == ["(())" if sentence in bad else flat(sentence) for sentence in sentences]
+    assert diary.read_text().splitlines().count("START") == 2
 
 
-def test_the_program_is_given_plain_words(command: Command) -> None:
-    command.stand_in()
-    command.run(["it &apos;s -LRB- a -rrb- &#91; x|y", "a"])
-    assert " it 's ( a ) [ x|y" in command.diary()
+def test_the_program_is_given_plain_words(diary: Path, parse: Parses) -> None:
+    parse(["it &apos;s -LRB- a -rrb- &#91; x|y", "a"])
+    assert " it 's ( a ) [ x|y\n" in diary.read_text()
 
 
-def test_a_program_that_is_missing_or_gives_no_tree_is_named(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    command.stand_in()
-    with pytest.raises(InputError, match="link-parser"):
-        command.run(["die", "die"])
-    monkeypatch.setenv("PATH", "/nonexistent")
-    with pytest.raises(InputError, match="link-parser"):
-        command.run(["a b"])
-    assert not command.output.exists()
+def test_a_program_that_is_missing_or_gives_no_tree_is_named(
+    diary: Path, parse: Parses, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for sentence, path in (("die", None), ("a b", "/nonexistent")):
+        if path:
+            monkeypatch.setenv("PATH", path)
+        with pytest.raises(InputError, match="link-parser"):
+            parse([sentence])
+    assert not diary.with_name("text.tree").exists()
 
 
 # link-parser itself
@@ -143,39 +123,32 @@ real = pytest.mark.skipif(
 
 
 @real
-def test_what_link_parser_says_of_some_sentences(command: Command) -> None:
-    sentences = [
-        "many animals have been destroyed by men .",
-        "i can 't swim .",
-        "!help",
-        " ".join(["word"] * 300),
-        "w" * 3000,
-        "He ( a man ) left .",
-        "It &apos;s here -LRB- now -RRB- .",
-        "jim resembles his father .",  # not "aim", which it knows
-        "today is the best day of my life .",  # one of 50 linkages; of 100, another
-    ]
-    lines = command.run(sentences)
-    assert lines[0] == (
-        "(S (NP (X many) (X animals)) (VP (X have) (VP (X been) (VP (X destroyed) (PP (X by) (NP (X men)))))) (X .))"
-    )
-    assert lines[1] == lines[3] == lines[4] == "(())"
-    for line, sentence in zip(lines, sentences):
-        parse = read_penn(line)
-        if isinstance(parse, Parse):
-            assert first_difference(parse.words, sentence.split()) is None
-    assert "(())" not in lines[5:7]
-    assert lines[7:] == [
-        "(S (NP (X jim)) (VP (X resembles) (NP (X his) (X father))) (X .))",
-        "(S (X today) (X is) (NP (X the) (X best)) (NP (X day) (X of) (X my) (X life)) (X .))",
-    ]
+def test_what_link_parser_says_of_some_sentences(parse: Parses) -> None:
+    sentences = {
+        "many animals have been destroyed by men .": "(S (NP (X many) (X animals)) (VP (X have) (VP (X been) (VP "
+        "(X destroyed) (PP (X by) (NP (X men)))))) (X .))",
+        "i can 't swim .": "(())",
+        " ".join(["word"] * 300): "(())",
+        "w" * 3000: "(())",
+        # not "aim", which it knows
+        "jim resembles his father .": "(S (NP (X jim)) (VP (X resembles) (NP (X his) (X father))) (X .))",
+        # one of 50 linkages; of 100, another
+        "today is the best day of my life .": "(S (X today) (X is) (NP (X the) (X best)) (NP (X day) (X of) (X my) "
+        "(X life)) (X .))",
+    }
+    assert parse([*sentences]) == [*sentences.values()]
+    marks = ["!help", "He ( a man ) left .", "It &apos;s here -LRB- now -RRB- ."]
+    parses = list(map(read_penn, parse(marks)))
+    assert all(isinstance(tree, Parse) for tree in parses[1:])
+    for tree, sentence in zip(parses, marks):
+        assert not isinstance(tree, Parse) or first_difference(tree.words, sentence.split()) is None
 
 
 @real
 @pytest.mark.skipif(not TANAKA.is_dir(), reason=f"{TANAKA} is not there")
-def test_the_trees_of_the_tanaka_corpus_are_reproduced(command: Command) -> None:
+def test_the_trees_of_the_tanaka_corpus_are_reproduced(parse: Parses) -> None:
     source, trees = ((TANAKA / f"dev.{kind}").read_text(encoding="utf-8").splitlines() for kind in ("en", "tree"))
-    assert command.run(source) == trees
+    assert parse(source) == trees
 
 
 @real

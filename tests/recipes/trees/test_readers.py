@@ -87,16 +87,15 @@ def test_enju_trees_are_those_of_the_original(split: str, phrases: int) -> None:
     ("form", "text"),
     [
         ("penn", "(" * 10**6),
-        ("penn", "(X" + " a" * 500_000 + ")"),
+        ("penn", "(X" + " a" * 100_000 + ")"),
         ("penn", "(X " + "-LRB-&quot;" * 90_000 + ")"),
         ("enju", '<sentence parse_status="success">' + "<cons>" * 160_000),
         ("enju", '<sentence parse_status="success"' + "".join(f" a{n}=''" for n in range(100_000)) + "/>"),
-        ("enju", enju(tok("&amp;" * 200_000))),
-        ("enju", enju("<cons>" + "<tok>a</tok>" * 80_000 + "</cons>")),
+        ("enju", enju("<cons>" + "<tok>a</tok>" * 20_000 + "</cons>")),
     ],
     ids=lambda value: value[:12].strip("<>"),
 )
-def test_a_million_characters_are_read(form: str, text: str) -> None:
+def test_hundreds_of_thousands_of_characters_are_read(form: str, text: str) -> None:
     parse = READERS[form](text)
     if isinstance(parse, Parse):
         assert len(format_transitions(parse.tree)) == 4 * parse.tree.leaves - 3

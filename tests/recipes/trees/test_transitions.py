@@ -1,13 +1,12 @@
 """Parses to transitions: files in, a file of transitions and a report out, or what is wrong."""
 
-import re
-import sys
 from pathlib import Path
 
 import pytest
 
-from recipes.trees import transitions
+from recipes.trees.transitions import main
 from rnnsearch_fairseq.errors import InputError
+from tests.recipes.reproduce.builders import printed_by, write
 
 SOURCE = ["he slept .", "", "the man sleeps", "( why )", "no tree here", "go"]
 PARSES = [
@@ -19,104 +18,71 @@ PARSES = [
     "(S (VB go))",
 ]
 TREES = ["S S S R R", "-", "S S R S R", "S S S R R", "-", "S"]
+PRETTY = [line for text in PARSES for line in [*text.replace(" (", "\n  (").split("\n"), ""]]
+ENJU = [
+    f'<sentence parse_status="{status}"><cons><tok>{word}</tok> <tok>b</tok></cons>.</sentence>'
+    for status, word in (("success", "&quot;"), ("fragmental parse", "a"))
+]
 
 
-class Files:
-    """A source, its parses and the trees that the command makes of them."""
-
-    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-        self.source, self.parses, self.output = (folder / name for name in ("text.en", "text.parsed", "text.tree"))
-        self._monkeypatch, self._capsys = monkeypatch, capsys
-
-    def write(self, source: list[str], parses: list[str]) -> None:
-        for path, lines in ((self.source, source), (self.parses, parses)):
-            path.write_text("".join(line + "\n" for line in lines), encoding="utf-8")
-
-    def run(self, *options: str, form: str = "penn") -> tuple[list[str], str]:
-        """The lines that the command writes, and what it prints."""
-        command = ["trees", str(self.source), str(self.parses), "--format", form, "--output", str(self.output)]
-        self._monkeypatch.setattr(sys, "argv", [*command, *options])
-        transitions.main()
-        text = self.output.read_bytes().decode()
-        assert text.endswith("\n")
-        return text.split("\n")[:-1], self._capsys.readouterr().out
-
-    def error(self, *options: str, form: str = "penn") -> str:
-        """The message by which the command refuses its input, without a change to any file."""
-        self.output.write_text("as before")
-        before = sorted(self.output.parent.iterdir())
-        with pytest.raises(InputError) as caught:
-            self.run(*options, form=form)
-        assert self.output.read_text() == "as before"
-        assert sorted(self.output.parent.iterdir()) == before
-        return str(caught.value)
+@pytest.fixture(autouse=True)
+def _in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
 
 
-@pytest.fixture
-def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Files:
-    files = Files(tmp_path, monkeypatch, capsys)
-    files.write(SOURCE, PARSES)
-    return files
-
-
-def test_each_line_of_the_source_has_its_tree(files: Files) -> None:
-    lines, printed = files.run()
-    assert lines == TREES
-    assert "6 sentences, 4 parsed" in printed
-    assert "  1 without a parse: empty" in printed and "  1 without a parse: unusable" in printed
-
-
-def test_trees_over_several_lines(files: Files) -> None:
-    pretty = [line for text in PARSES for line in [*text.replace(" (", "\n  (").split("\n"), ""]]
-    files.write(SOURCE, pretty)
-    assert files.run()[0] == TREES
-    files.write(SOURCE, [*pretty, "(S (NN more))"])
-    assert f"{len(pretty) + 1} lines" in files.error()
-    files.write(["a", "b"], ["", "(A", "a)", "", "(B", "c)"])
-    assert "text.parsed, line 5" in files.error()
+def run(source: list[str], parses: list[str], options: str) -> tuple[list[str], str]:
+    """The lines that the command writes, and what it prints."""
+    files = write(Path("text.en"), source), write(Path("text.parsed"), parses)
+    printed = printed_by(main, *files, "--output", "text.tree", "--format", *options.split())
+    return Path("text.tree").read_text().split("\n")[:-1], printed
 
 
 @pytest.mark.parametrize(
-    ("source", "parse", "message"),
+    ("source", "parses", "options", "trees", "said"),
     [
-        ("he slept", "(S he wept)", "leaf 2 of the parse is 'wept', but word 2 is 'slept' in .*, line 2"),
-        ("he slept", "(S he slept .)", "leaf 3 of the parse is '.', but word 3 is missing"),
-        ("he slept", "(S he)", "leaf 2 of the parse is missing, but word 2 is 'slept'"),
+        (SOURCE, PARSES, "penn", TREES, "6 sentences, 4 parsed"),
+        (SOURCE, PARSES, "penn", TREES, "  1 without a parse: empty"),
+        (SOURCE, PARSES, "penn", TREES, "  1 without a parse: unusable"),
+        (SOURCE, PRETTY, "penn", TREES, "6 sentences, 4 parsed"),
+        (["he slept in the us"], ["(S He slept (PP in (NP the US)))"], "penn --lowercase", ["S S S S S R R R R"], ""),
+        (["a", "b c", "d"], ["(A a)", "(S b)", "(D d)"], "penn --mismatch no-parse", ["S", "-", "S"], "leaves are not"),
+        (["&quot; b .", "a b ."], ENJU, "enju", ["S S R", "-"], "1 without a parse: status other than success"),
     ],
 )
-def test_leaves_that_are_not_the_words_are_named(files: Files, source: str, parse: str, message: str) -> None:
-    files.write(["a .", source, "b"], ["(A a)", parse, "(B b)"])
-    assert re.search(rf"text\.parsed, line 2: {message}", files.error())
-    lines, printed = files.run("--mismatch", "no-parse")
-    assert lines == ["S", "-", "S"]
-    assert "1 without a parse: leaves are not the source's words" in printed
+def test_each_line_of_the_source_has_its_tree(
+    source: list[str], parses: list[str], options: str, trees: list[str], said: str
+) -> None:
+    lines, printed = run(source, parses, options)
+    assert lines == trees and said in printed
 
 
-def test_lowercase(files: Files) -> None:
-    files.write(["he slept in the us"], ["(S He slept (PP in (NP the US)))"])
-    assert files.run("--lowercase")[0] == ["S S S S S R R R R"]
+@pytest.mark.parametrize(
+    ("source", "parses", "form", "message"),
+    [
+        (["a", "he slept"], ["(A a)", "(S he wept)"], "penn", "line 2: leaf 2 .* is 'wept', .*2 is 'slept' .*line 2"),
+        (["he slept"], ["(S he slept .)"], "penn", r"leaf 3 of the parse is '\.', but word 3 is missing"),
+        (["he slept"], ["(S he)"], "penn", "leaf 2 of the parse is missing, but word 2 is 'slept'"),
+        (SOURCE, [*PRETTY, "(S (NN more))"], "penn", f"{len(PRETTY) + 1} lines"),
+        (["a", "b"], ["", "(A", "a)", "", "(B", "c)"], "penn", r"text\.parsed, line 5"),
+        (["go", "go"], ['<sentence parse_status="success"/>'] * 2, "penn", "--format penn"),
+        (["go", "go"], ["(S go)"] * 2, "enju", "--format enju"),
+        (SOURCE, PARSES[:-1], "enju", "5 lines,"),
+    ],
+)
+def test_what_does_not_fit_is_named_and_no_file_changes(
+    source: list[str], parses: list[str], form: str, message: str
+) -> None:
+    write(Path("text.tree"), ["as before"])
+    with pytest.raises(InputError, match=message):
+        run(source, parses, form)
+    assert Path("text.tree").read_text() == "as before\n"
+    assert {path.name for path in Path().iterdir()} == {"text.en", "text.parsed", "text.tree"}
 
 
-def test_enju(files: Files) -> None:
-    form = '<sentence parse_status="{}"><cons><tok>{}</tok> <tok>b</tok></cons>.</sentence>'
-    files.write(["&quot; b .", "a b ."], [form.format("success", "&quot;"), form.format("fragmental parse", "a")])
-    lines, printed = files.run(form="enju")
-    assert lines == ["S S R", "-"]
-    assert "1 without a parse: status other than success" in printed
-
-
-@pytest.mark.parametrize(("form", "parse"), [("penn", '<sentence parse_status="success"/>'), ("enju", "(S go)")])
-def test_the_wrong_format_is_refused(files: Files, form: str, parse: str) -> None:
-    files.write(["go", "go"], [parse, parse])
-    assert f"--format {form}" in files.error(form=form)
-
-
-def test_bad_files_are_refused(files: Files) -> None:
-    files.write(SOURCE, PARSES[:-1])
-    assert "5 lines," in files.error(form="enju")
-    files.parses.write_bytes(b"(A a)\n\xff\n")
-    assert "text.parsed, line 2" in files.error()
-    files.output = files.source
-    with pytest.raises(InputError, match=r"text\.en"):
-        files.run()
-    assert files.source.read_text(encoding="utf-8").startswith("he slept")
+def test_bad_files_are_refused() -> None:
+    write(Path("text.en"), ["a", "b"])
+    Path("text.parsed").write_bytes(b"(A a)\n\xff\n")
+    for output, message in (("text.tree", r"text\.parsed, line 2"), ("text.en", r"text\.en")):
+        with pytest.raises(InputError, match=message):
+            printed_by(main, "text.en", "text.parsed", "--format", "penn", "--output", output)
+    assert Path("text.en").read_text() == "a\nb\n"
