@@ -60,22 +60,12 @@ def groundhog_model(params: Mapping[str, np.ndarray]) -> RNNsearchModel:
 
     In GroundHog's ids, 0 is unused, 1 is the unknown word, and the last one is end-of-sentence.
     """
-    (n_source, m), n, n_target = (
-        params["W_0_enc_approx_embdr"].shape,
-        *(len(params[name]) for name in ("b_0_dec_initializer_0", "b_dec_deep_softmax")),
-    )
-    searches = "A_dec_transition_0" in params
-    source, target = (files.Symbols(size, end=size - 1, unknown=1) for size in (n_source, n_target))
-    settings = files.Settings(searches, n, m, 2, source, target)
+    arrays = [params[name] for name in ("W_0_enc_approx_embdr", "b_dec_deep_softmax")]
+    source, target = (files.Symbols(len(array), end=len(array) - 1, unknown=1) for array in arrays)
+    n, m = len(params["b_0_dec_initializer_0"]), arrays[0].shape[1]
+    settings = files.Settings("A_dec_transition_0" in params, n, m, 2, source, target)
     model = make_model(
-        "groundhog_search" if searches else "groundhog_encdec",
-        n_source - 3,
-        n_target - 3,
-        embedding_size=m,
-        hidden_size=n,
-        alignment_size=n,
-        maxout_size=n // 2,
-        output_rank=params["W1_dec_deep_softmax"].shape[1],
+        source_words=source.size - 3, target_words=target.size - 3, **convert.make_options(settings, params)
     )
     for name, parameter in convert.make_parameters(dict(params), settings).items():
         half, _, rest = name.partition(".")

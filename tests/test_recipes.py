@@ -40,84 +40,73 @@ def test_help_tells_how_a_recipe_is_called_and_does_nothing_else(path: Path, tmp
     assert not any(tmp_path.iterdir())
 
 
-def sourced(script: str, cwd: Path) -> str:
-    """What a script prints that begins with the functions of setup.sh."""
-    script = f"source {ROOT}/recipes/setup.sh; {script}"
-    command = ["bash", "-c", script]
-    return subprocess.run(command, cwd=cwd, check=True, capture_output=True, text=True, timeout=WAIT).stdout
+def sourced(script: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    """Run a script that begins with the functions of setup.sh; its errors are printed, too."""
+    script = f"source {ROOT}/recipes/setup.sh; {{ {script}; }} 2>&1"
+    return subprocess.run(["bash", "-c", script], cwd=cwd, check=False, stdout=subprocess.PIPE, text=True, timeout=WAIT)
 
 
-def test_setup_takes_the_first_python_that_works(tmp_path: Path) -> None:
-    for name, program in (("python3.11", "false"), ("python3.13", sys.executable), ("python3.10", sys.executable)):
-        (tmp_path / name).write_text(f'#!/bin/sh\nexec {program} "$@"\n')
+THIS = f'exec {sys.executable} "$@"'
+OLD = "import importlib.util, sys; sys.version_info = (3, 9, 2); importlib.util.find_spec = {'venv': 1}.get"
+NO_INDEX = 'case "$*" in *--index-url*) echo ERROR >&2; exit 1 ;; *) echo "$@" ;; esac'
+SET_UP = "ROOT=$PWD TORCH=torch; install_package() { echo all; }; install_tools() { echo tools; }; set_up; set_up"
+CHANGED = {"pyproject.toml": "one", "recipes/requirements/wheels.txt": "", ".venv/x": ""}
+OPTIONS = 'parse_options "out= dry-run --"'
+
+
+@pytest.mark.parametrize(
+    ("files", "script", "printed"),
+    [
+        # The first Python that works is taken, and of one that does not, it is said what it lacks.
+        ({"python3.11": "false", "python3.13": THIS, "python3.10": THIS}, "PATH=$PWD find_python", "python3.13\n"),
+        (
+            {"python3.9": f'exec {sys.executable} -c "{OLD}\n$2"'},
+            "PYTHON=./python3.9 find_python",
+            r"[^\n]*\(\./python3.9 has no ensurepip, has no headers, is 3.9\); install[^\n]*\n",
+        ),
+        ({}, "PYTHON=./none find_python", r"[^\n]*\(\./none cannot be run\); install[^\n]*\n"),
+        # Where the index of CPU builds is away, more is downloaded. No command is here, so there is no GPU.
+        (
+            {".venv/bin/python": NO_INDEX},
+            "ROOT=$PWD TORCH=torch; command() { false; }; install_pytorch",
+            "[^\n]*about 2.5 GB[^\n]*\n-m pip --disable-pip-version-check install torch\n",
+        ),
+        # PyTorch stays where only the package has changed.
+        (CHANGED, f"{SET_UP}; echo two > pyproject.toml; set_up; TORCH=other; set_up", "all\ntools\nall\n"),
+        # Options set variables.
+        ({}, f'{OPTIONS} --out "a b" --dry-run -- --lr 1; echo "$OUT,$DRY_RUN,${{REST[*]}}"', "a b,1,--lr 1\n"),
+        *(({}, f"{OPTIONS} {words}", "error: .+") for words in ("--colour red", "--out", "out")),
+    ],
+)
+def test_functions_of_setup(files: dict[str, str], script: str, printed: str, tmp_path: Path) -> None:
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n" if "python" in name else text)
         (tmp_path / name).chmod(0o755)
-    assert sourced(f"PATH={tmp_path} find_python", tmp_path) == "python3.13\n"
+    done = sourced(script, tmp_path)
+    assert re.fullmatch(printed, done.stdout, re.DOTALL), done.stdout
 
 
-def test_setup_says_what_a_python_lacks(tmp_path: Path) -> None:
-    changes = "import importlib.util, sys; sys.version_info = (3, 9, 2); importlib.util.find_spec = {'venv': 1}.get\n"
-    old = tmp_path / "python3.9"
-    old.write_text(f'#!/bin/sh\nexec {sys.executable} -c "{changes}$2"\n')
-    old.chmod(0o755)
-    for program, lacks in ((old, "has no ensurepip, has no headers, is 3.9"), (tmp_path / "none", "cannot be run")):
-        with pytest.raises(subprocess.CalledProcessError) as failed:
-            sourced(f"PYTHON={program} find_python", tmp_path)
-        assert f"({program} {lacks}); install" in failed.value.stderr and failed.value.stderr.count("\n") == 1
-
-
-def test_setup_says_that_it_downloads_more_where_the_index_of_cpu_builds_is_away(tmp_path: Path) -> None:
-    python = tmp_path / ".venv/bin/python"
-    python.parent.mkdir(parents=True)
-    python.write_text('#!/bin/sh\ncase "$*" in *--index-url*) echo ERROR >&2; exit 1 ;; *) echo "$@" ;; esac\n')
-    python.chmod(0o755)
-    script = "ROOT=$PWD TORCH=torch; command() { false; }; install_pytorch 2>&1"  # no command is here, so no GPU
-    first, second = sourced(script, tmp_path).splitlines()
-    assert "about 2.5 GB" in first
-    assert second == "-m pip --disable-pip-version-check install torch"
-
-
-def test_setup_keeps_pytorch_where_only_the_package_has_changed(tmp_path: Path) -> None:
-    (tmp_path / ".venv").mkdir()
-    (tmp_path / "pyproject.toml").write_text("one")
-    (tmp_path / "recipes/requirements").mkdir(parents=True)
-    (tmp_path / "recipes/requirements/wheels.txt").touch()
-    script = "ROOT=$PWD TORCH=torch; install_package() { echo all; }; install_tools() { echo tools; }; set_up; set_up; "
-    assert sourced(f"{script}echo two > pyproject.toml; set_up; TORCH=other; set_up", tmp_path) == "all\ntools\nall\n"
+def test_a_step_is_done_once_and_a_broken_one_again(tmp_path: Path) -> None:
+    step = "step() { echo step; mkdir $1; echo text > $1/file; [ -f ready ]; }; once out/text step"
+    assert sourced(step, tmp_path).returncode == 1 and not (tmp_path / "out/text").exists()
+    (tmp_path / "ready").touch()
+    assert [sourced(step, tmp_path).stdout for _ in range(2)] == ["step\n", ""]
+    assert [path.name for path in (tmp_path / "out").rglob("*")] == ["text", "file"]
 
 
 def test_a_download_is_compared_with_what_the_results_were_made_of(tmp_path: Path) -> None:
     (tmp_path / "text.gz").write_bytes(gzip.compress(b"text"))
     digest = hashlib.sha256(b"text").hexdigest()
-    command = f"once got download file://{tmp_path}/text.gz"
-    sourced(f"{command} {digest}", tmp_path)
+    for expected, status in ((digest[::-1], 1), (digest, 0)):
+        done = sourced(f"once got download file://{tmp_path}/text.gz {expected}", tmp_path)
+        assert done.returncode == status and (tmp_path / "got").exists() == (status == 0)
     assert (tmp_path / "got").read_text() == "text"
-    (tmp_path / "got").unlink()
-    with pytest.raises(subprocess.CalledProcessError):
-        sourced(f"{command} {digest[::-1]}", tmp_path)
-    assert not (tmp_path / "got").exists()
-
-
-def test_options_set_variables() -> None:
-    parsed = 'parse_options "out= dry-run --" --out "a b" --dry-run -- --lr 1; echo "$OUT,$DRY_RUN,${REST[*]}"'
-    assert sourced(parsed, ROOT) == "a b,1,--lr 1\n"
-    for words in ("--colour red", "--out", "--out --dry-run", "out"):
-        with pytest.raises(subprocess.CalledProcessError):
-            sourced(f'parse_options "out= dry-run" {words}', ROOT)
-
-
-def test_a_step_is_done_once_and_a_broken_one_again(tmp_path: Path) -> None:
-    step = "step() { echo step; mkdir $1; echo text > $1/file; [ -f ready ]; }; once out/text step"
-    with pytest.raises(subprocess.CalledProcessError):
-        sourced(step, tmp_path)
-    assert not (tmp_path / "out/text").exists()
-    (tmp_path / "ready").touch()
-    assert [sourced(step, tmp_path) for _ in range(2)] == ["step\n", ""]
-    assert [path.name for path in (tmp_path / "out").rglob("*")] == ["text", "file"]
 
 
 def test_the_commands_for_a_model_can_be_pasted(tmp_path: Path) -> None:
     """At the top of the checkout, wherever the recipe was called, and wherever it wrote."""
-    printed = sourced('show_model "$ROOT/runs/an out/a.pt:an out/b.pt" --beam 5', tmp_path)
+    printed = sourced('show_model "$ROOT/runs/an out/a.pt:an out/b.pt" --beam 5', tmp_path).stdout
     (words,) = re.findall(r"^  rnnsearch translate (.*)", printed, re.MULTILINE)
     done = subprocess.run(["bash", "-c", f'printf "%s\\n" {words}'], check=True, capture_output=True, text=True)
     assert done.stdout.splitlines() == ["--model", f"runs/an out/a.pt:{tmp_path}/an out/b.pt", "--beam", "5"]
@@ -138,10 +127,9 @@ def recipes(tmp_path: Path) -> Path:
 @pytest.mark.train
 def test_quickstarts_model_reads_sentences_as_people_write_them(recipes: Path, tmp_path: Path) -> None:
     """Its own commands, with fewer sentences and updates; stopped by Ctrl-C, and started again."""
-    script = recipes / "quickstart.sh"
+    script, out = recipes / "quickstart.sh", tmp_path / "out"
     text = script.read_text().replace("--max-epoch 5", "--max-update 20")
     script.write_text(text.replace("tool grammar", "tool grammar --train 2000 --test 400"))
-    out = tmp_path / "out"
     command = ["bash", script, "--out", out]
     _, status, said = stop(command, out / "log", r"begin training epoch (1)", signal.SIGINT)
     assert status == 130 and "failed" not in said, said
@@ -155,14 +143,13 @@ def test_quickstarts_model_reads_sentences_as_people_write_them(recipes: Path, t
     assert len((out / "test.hyp.fr").read_text().splitlines()) == 400
     assert "BLEU|" in printed.stdout and (out / "alignment.png").exists()
     (words,) = re.findall(r"^  rnnsearch translate (.*)", printed.stdout, re.MULTILINE)
-    typed = "The lawyer is new.\nThe message of the lawyer is new, and I see Mary.\n"
-    command = f"rnnsearch translate {words} --alignments {tmp_path}/read.jsonl"
-    subprocess.run(["bash", "-c", command], cwd=ROOT, input=typed, check=True, text=True, timeout=WAIT)
-    read = [json.loads(line)["source"][:-1] for line in (tmp_path / "read.jsonl").read_text().splitlines()]
-    assert [" ".join(words) for words in read] == [
-        "the lawyer is new .",
-        "the message of the lawyer is new , and I see Mary .",
-    ]
+    read = tmp_path / "read.jsonl"
+    typed = "The message of the lawyer is new, and I see Mary.\n"
+    command = ["bash", "-c", f"rnnsearch translate {words} --alignments {read}"]
+    subprocess.run(command, cwd=ROOT, input=typed, check=True, text=True, timeout=WAIT)
+    assert (
+        " ".join(json.loads(read.read_text())["source"]) == "the message of the lawyer is new , and I see Mary . </s>"
+    )
 
 
 @pytest.mark.slow

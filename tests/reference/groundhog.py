@@ -112,7 +112,7 @@ def random_parameters(rng: np.random.Generator, **sizes: Any) -> dict[str, Array
 
 def constant_model(probabilities: Sequence[float]) -> dict[str, Array]:
     """A model whose word probabilities are always the same: all parameters are zero but the last bias."""
-    shapes = parameter_shapes(n=6, m=4, n_source=7, n_target=len(probabilities), rank=3, encdec=False)
+    shapes = parameter_shapes(n=6, m=4, n_source=7, n_target=len(probabilities), rank=4, encdec=False)
     params = {name: np.zeros(shape) for name, shape in shapes.items()}
     with np.errstate(divide="ignore"):
         params["b_dec_deep_softmax"] = np.log(np.array(probabilities))
