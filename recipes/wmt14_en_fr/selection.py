@@ -10,12 +10,10 @@ GENERAL's order. So the paper cut 850 million words to 348 million (Bahdanau et 
 # The score of a pair is its bilingual cross-entropy difference, H_in(s) - H_gen(s), summed over both languages. H(s) is
 # the cross-entropy of a sentence in bits a word, end-of-sentence included, under a 4-gram model with modified
 # Kneser-Ney smoothing: H_in by the model of the in-domain text, H_gen by the model of a random sample of the general
-# text with as many pairs (or half of the general text's, if it has fewer than twice as many). Lower is better; of
-# equals, the first. The models of a language know the same words, those that are at least twice in the in-domain text
-# (Moore and Lewis, 2010); all others count as one word. A model scores the pairs it was made of too well, so the
-# sample's own pairs are scored by the model of a second sample; the papers do not do so, since their samples are a
-# small part of the text. A pair with an empty side is never selected. GENERAL is streamed: memory is that of the
-# language models, whose text is as large as the in-domain one, and 40 bytes for each pair of GENERAL.
+# text with as many pairs. Lower is better; of equals, the first. The models of a language know the same words, those
+# that are at least twice in the in-domain text (Moore and Lewis, 2010); all others count as one word. A pair with an
+# empty side is never selected. GENERAL is streamed: memory is that of the language models, whose text is as large as
+# the in-domain one, and 40 bytes for each pair of GENERAL.
 
 import contextlib
 import math
@@ -23,7 +21,7 @@ import random
 import subprocess
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -44,21 +42,6 @@ RESERVED = {"<s>", "</s>", "<unk>", "<UNK>"}
 
 Texts = tuple[Path, Path]  # source and target
 LanguageModel = Callable[[str], float]  # log10 p of a sentence and its end, words separated by spaces
-
-
-class Side(NamedTuple):
-    """One language: the words that its models know, and its models of the in-domain text and of the two samples."""
-
-    vocabulary: set[str]
-    in_domain: LanguageModel
-    first: LanguageModel
-    second: LanguageModel
-
-    def difference(self, line: str, in_first: bool) -> float:
-        """H_in(s) - H_gen(s), in bits a word, of a sentence that is in the first sample or is not."""
-        known = mask_unknown(line, self.vocabulary)
-        general = self.second(known) if in_first else self.first(known)
-        return (general - self.in_domain(known)) * math.log2(10) / (len(line.split()) + 1)
 
 
 class Scores(NamedTuple):
@@ -107,51 +90,42 @@ def make_language_model(text: Path, words: int) -> LanguageModel:
     return model.score
 
 
-def draw_samples(pairs: Iterable[tuple[str, str]], size: int) -> tuple[set[int], set[int], int]:
-    """Draw two random samples of ``size`` pairs each, or of half of all pairs if that is less; no side is empty.
+def number_pairs(texts: Texts) -> Iterable[tuple[int, tuple[str, ...]]]:
+    """The pairs that have words on both sides, by their numbers from 0."""
+    return ((number, pair) for number, pair in enumerate(read_pairs(*texts)) if all(line.strip() for line in pair))
 
-    Returns:
-        the numbers, from 0, of the pairs of both samples, and the number of all pairs.
-    """
+
+def draw_sample(texts: Texts, size: int) -> set[int]:
+    """Draw the numbers of ``size`` pairs, or of all if they are fewer; no side is empty."""
     generator = random.Random(SEED)
     drawn: list[int] = []
-    seen = number = 0
-    for number, pair in enumerate(pairs, 1):
-        if all(line.strip() for line in pair):
-            seen += 1
-            if len(drawn) < 2 * size:
-                drawn.append(number - 1)
-            elif (place := generator.randrange(seen)) < 2 * size:
-                drawn[place] = number - 1
-    generator.shuffle(drawn)
-    half = len(drawn) // 2
-    return set(drawn[:half]), set(drawn[half:]), number
+    for seen, (number, _) in enumerate(number_pairs(texts), 1):
+        if len(drawn) < size:
+            drawn.append(number)
+        elif (place := generator.randrange(seen)) < size:
+            drawn[place] = number
+    return set(drawn)
 
 
 def make_models(
-    texts: Texts, numbers: set[int] | None, vocabularies: list[set[str]], folder: Path
-) -> tuple[int, list[LanguageModel]]:
-    """Make the language models of both languages, of the pairs of ``texts`` with these ``numbers``, or of all.
-
-    Returns:
-        the number of pairs, and both models.
+    texts: Texts, numbers: Collection[int], vocabularies: list[set[str]], folder: Path
+) -> list[LanguageModel]:
+    """Make the language models of both languages, of the pairs of ``texts`` with these numbers.
 
     Raises:
-        InputError: no pair has words on both sides, or KenLM is missing or fails.
+        InputError: there is no pair, or KenLM is missing or fails.
     """
+    if not numbers:
+        raise InputError(f"{texts[0]}, {texts[1]}: no pair has words on both sides; give more text")
     paths = [folder / f"text.{side}" for side in (0, 1)]
-    written = 0
     with contextlib.ExitStack() as stack:
         files = [stack.enter_context(path.open("w", encoding="utf-8", newline="\n")) for path in paths]
-        for number, pair in enumerate(read_pairs(*texts)):
-            if (numbers is None or number in numbers) and all(line.strip() for line in pair):
-                written += 1
+        for number, pair in number_pairs(texts):
+            if number in numbers:
                 for file, line, vocabulary in zip(files, pair, vocabularies):
                     file.write(mask_unknown(line, vocabulary) + "\n")
-    if not written:
-        raise InputError(f"{texts[0]}, {texts[1]}: too few pairs have words on both sides; give more text")
     # With <unk> and end-of-sentence, as lmplz counts, and OTHER.
-    return written, [make_language_model(path, len(known) + 3) for path, known in zip(paths, vocabularies)]
+    return [make_language_model(path, len(known) + 3) for path, known in zip(paths, vocabularies)]
 
 
 def score_pairs(general: Texts, in_domain: Texts, folder: Path) -> Scores:
@@ -161,17 +135,19 @@ def score_pairs(general: Texts, in_domain: Texts, folder: Path) -> Scores:
         InputError: as `make_models`.
     """
     vocabularies = [count_vocabulary(text) for text in in_domain]
-    pairs, domain_models = make_models(in_domain, None, vocabularies, folder)
-    first, second, number = draw_samples(read_pairs(*general), pairs)
-    sampled, first_models = make_models(general, first, vocabularies, folder)
-    _, second_models = make_models(general, second, vocabularies, folder)
-    print(f"language models of {pairs:,} in-domain and {sampled:,} general pairs are made", flush=True)
-    sides = [Side(*parts) for parts in zip(vocabularies, domain_models, first_models, second_models)]
-    scores = Scores(np.full(number, np.inf), np.zeros(number, dtype=np.int32))
-    for i, pair in enumerate(read_pairs(*general)):
-        scores.words[i] = len(pair[1].split())
-        if all(line.strip() for line in pair):
-            scores.differences[i] = sum(side.difference(line, i in first) for side, line in zip(sides, pair))
+    of_domain = {number for number, _ in number_pairs(in_domain)}
+    sample = draw_sample(general, len(of_domain))
+    models = [make_models(in_domain, of_domain, vocabularies, folder)]
+    models.append(make_models(general, sample, vocabularies, folder))
+    print(f"language models of {len(of_domain):,} in-domain and {len(sample):,} general pairs are made", flush=True)
+    words = np.array([len(target.split()) for _, target in read_pairs(*general)], dtype=np.int32)
+    scores = Scores(np.full(len(words), np.inf), words)
+    for number, pair in number_pairs(general):
+        bits = 0.0
+        for line, vocabulary, domain_model, general_model in zip(pair, vocabularies, *models):
+            known = mask_unknown(line, vocabulary)
+            bits += (general_model(known) - domain_model(known)) * math.log2(10) / (len(line.split()) + 1)
+        scores.differences[number] = bits
     return scores
 
 
