@@ -1,36 +1,137 @@
-"""Measure the cases of a command line, and print a table."""
+"""Compare the speed and memory of models, in turns; separate runs are not comparable.
+
+  python -m recipes.benchmark train|generate [SIZES] 'NAME: OPTIONS' ... -- COMMON OPTIONS
+
+Each case is a process of its own. In each round every case does the same amount of work, one case at a time, and each
+round starts with another case. OPTIONS and COMMON OPTIONS are those of fairseq-train (whole updates are timed: forward,
+backward, clipping, optimizer) or fairseq-generate (from a batch of sources to its translations).
+"""
 
 import argparse
+import json
+import os
 import shlex
 import statistics
+import subprocess
 import sys
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
-from recipes import benchmark
-from recipes.benchmark.runner import Case, Timing, measure
 from rnnsearch_fairseq.command_line import count, print_without_traceback
 from rnnsearch_fairseq.errors import InputError
 
 EPILOG = """\
 A case 'NAME @ FOLDER: OPTIONS' runs the package of another checkout, FOLDER/rnnsearch_fairseq. With --vocabulary there
-is no data folder: words are random, dictionaries made up, and in generate the weights are random, too (give --arch in
-place of --path), and every translation has --lengths words.
+is no data folder: words are random, and dictionaries made up. generate needs --vocabulary, and --arch in place of
+--path: its weights are random, too, and every translation has --lengths words.
 
 example:
   python -m recipes.benchmark train --vocabulary 4008 'new:' 'old @ ../old:' -- --arch bahdanau_gru_small \\
       --task rnnsearch --criterion summed_nll --optimizer adam --lr 0.001 --clip-norm 1"""
+ROOT = Path(__file__).resolve().parents[2]
+QUIET = {"TORCH_CPP_LOG_LEVEL": "ERROR", "KINETO_LOG_LEVEL": "99"}  # torch's profiler reports its start and end
+
+
+@dataclass(frozen=True)
+class Case:
+    """The options of a fairseq command, and the checkout whose package runs it; None: this one."""
+
+    name: str
+    options: Sequence[str]
+    checkout: str | None = None
+
+
+@dataclass
+class Timing:
+    """The measurements of a case.
+
+    Args:
+        count: words or sentences of a round.
+        peak: bytes of memory at the peak of an update, above what stays; None if not measured.
+        device: torch's version and device.
+        wall, cpu: seconds of each round.
+    """
+
+    name: str
+    count: int
+    peak: int | None
+    device: str
+    on_gpu: bool
+    wall: list[float] = field(default_factory=list)
+    cpu: list[float] = field(default_factory=list)
+
+
+class Worker:
+    """A process that does a case's work on request; see `recipes.benchmark.workloads.main`."""
+
+    def __init__(self, case: Case, work: Mapping[str, Any], packages: Path) -> None:
+        self.name = case.name
+        package = Path(case.checkout or ROOT, "rnnsearch_fairseq").resolve()
+        if not package.is_dir():
+            raise InputError(f"{case.name}: {package} is no folder; give a checkout after the @")
+        # The program is always this checkout's, the package is the case's.
+        packages.mkdir()
+        (packages / "rnnsearch_fairseq").symlink_to(package)
+        path = os.pathsep.join(filter(None, [str(packages), os.environ.get("PYTHONPATH")]))
+        self.process = subprocess.Popen(
+            [sys.executable, str(ROOT / "recipes/benchmark/workloads.py")],
+            env=os.environ | QUIET | {"PYTHONPATH": path},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self.send({"options": list(case.options), **work})
+
+    def send(self, message: object) -> None:
+        """Send the work, or the request for a round."""
+        print(json.dumps(message), file=self.process.stdin, flush=True)
+
+    def receive(self) -> Any:
+        """Wait for the process's report; None if it failed, and printed the reason on standard error."""
+        line = self.process.stdout.readline()
+        if not line:
+            print(f"{self.name}: failed with exit status {self.process.wait()}", file=sys.stderr, flush=True)
+        return json.loads(line) if line else None
+
+
+def measure(cases: Sequence[Case], work: Mapping[str, Any], rounds: int) -> list[Timing]:
+    """Time the cases in turns; those that fail are left out."""
+    workers: list[Worker] = []
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            for number, case in enumerate(cases):
+                workers.append(Worker(case, work, Path(folder, str(number))))
+            reports = [(worker, worker.receive()) for worker in workers]
+            ready = [(worker, Timing(worker.name, *report)) for worker, report in reports if report]
+            for turn in range(rounds):
+                first = turn % max(1, len(ready))
+                for worker, timing in [*ready[first:], *ready[:first]]:
+                    worker.send("round")
+                    if seconds := worker.receive():
+                        timing.wall.append(seconds[0])
+                        timing.cpu.append(seconds[1])
+                        print(f"round {turn + 1}, {worker.name}: {seconds[1]:.4g} s", file=sys.stderr, flush=True)
+                    else:
+                        ready = [pair for pair in ready if pair[0] is not worker]
+        finally:
+            for worker in workers:
+                worker.process.kill()
+    return [timing for _, timing in ready]
 
 
 def parse_arguments(words: Sequence[str]) -> argparse.Namespace:
     """Read the command line; ``cases`` has its cases.
 
     Raises:
-        InputError: a case has no name, or the name of another.
+        InputError: a case has no name, or the name of another; or generate has no --vocabulary.
     """
     end = words.index("--") if "--" in words else len(words)
     parser = argparse.ArgumentParser(
         prog="python -m recipes.benchmark",
-        description=benchmark.__doc__,
+        description=__doc__,
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -42,6 +143,8 @@ def parse_arguments(words: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--lengths", type=count, default=30, help="random words of a sentence, with its end (30)")
     parser.add_argument("--batch", type=count, default=80, help="random sentence pairs in a batch (80)")
     args = parser.parse_args(words[:end])
+    if args.command == "generate" and args.vocabulary is None:
+        raise InputError("generate translates random words; give --vocabulary N")
     args.cases = []
     for setup in args.setups:
         label, colon, options = setup.partition(":")

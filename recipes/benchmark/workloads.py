@@ -13,8 +13,8 @@ from tempfile import TemporaryDirectory
 from typing import Any, NoReturn
 
 import torch
-from fairseq import checkpoint_utils, tasks, utils
 from fairseq import options as fairseq_options
+from fairseq import tasks, utils
 from fairseq.data import Dictionary, LanguagePairDataset
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.trainer import Trainer
@@ -47,11 +47,16 @@ class Training:
     """
 
     def __init__(self, options: Sequence[str], size: Size) -> None:
-        self.trainer = make_trainer(options, size.vocabulary)
+        made_up = [] if size.vocabulary is None else [MADE_UP]
+        cure = "see fairseq-train --help; a data folder is among the options, or with --vocabulary N there is none"
+        config = read_options([*made_up, *options], fairseq_options.get_training_parser(), cure)
+        task = make_up_task(config.task, size.vocabulary) if made_up else tasks.setup_task(config.task)
+        torch.manual_seed(config.common.seed)
+        model, criterion = task.build_model(config.model), task.build_criterion(config.criterion)
+        self.trainer = Trainer(config, task, model, criterion)
         if size.vocabulary is None:
             self.batches = read_batches(self.trainer, size.updates)
         else:
-            task = self.trainer.task
             dictionaries = task.source_dictionary, task.target_dictionary
             self.batches = [random_batch(dictionaries, size) for _ in range(size.updates)]
             # BlackOut counts the words of the training data.
@@ -69,63 +74,41 @@ class Training:
 
 
 class Translation:
-    """Search of ``fairseq-generate`` with these options, on the first batches, or by a random model on random words.
+    """Search of ``fairseq-generate`` with these options, by an untrained model on random words.
+
+    All translations have ``size.lengths`` words.
 
     Raises:
         InputError: an option is refused.
     """
 
     def __init__(self, options: Sequence[str], size: Size) -> None:
-        make = make_translation if size.vocabulary is None else make_random_translation
-        config, self.task, self.models, self.batches = make(options, size)
-        cuda = torch.cuda.is_available() and not config.common.cpu
-        for model in self.models:
-            if cuda:
-                model.cuda()
-            model.prepare_for_inference_(config)
-        self.search = self.task.build_generator(self.models, config.generation)
-        self.batches = utils.move_to_cuda(self.batches) if cuda else self.batches
+        parser = fairseq_options.get_training_parser()
+        fairseq_options.add_generation_args(parser)
+        config = read_options([MADE_UP, *options], parser, "give --arch and no data folder")
+        self.task = make_up_task(config.task, size.vocabulary)
+        config.generation.max_len_a, config.generation.max_len_b = 0, size.lengths - 1
+        config.generation.min_len = size.lengths - 1  # end-of-sentence is impossible before
+        torch.manual_seed(config.common.seed)
+        dictionaries = self.task.source_dictionary, self.task.target_dictionary
+        self.batches = [random_batch(dictionaries, size) for _ in range(size.updates)]
+        self.model = self.task.build_model(config.model)
+        if torch.cuda.is_available() and not config.common.cpu:
+            self.model.cuda()
+            self.batches = utils.move_to_cuda(self.batches)
+        self.model.prepare_for_inference_(config)
+        self.search = self.task.build_generator([self.model], config.generation)
         self.count = sum(batch["nsentences"] for batch in self.batches)
 
     def step(self, batch: Batch) -> list[list[dict[str, Any]]]:
         """Translate a batch; return the hypotheses of each sentence."""
-        return self.task.inference_step(self.search, self.models, batch)
+        return self.task.inference_step(self.search, [self.model], batch)
 
     def peak(self) -> None:
         """Not measured."""
 
 
 WORKLOADS = {"train": Training, "generate": Translation}
-TranslationParts = tuple[DictConfig, tasks.FairseqTask, list[Any], list[Batch]]
-
-
-def make_translation(options: Sequence[str], size: Size) -> TranslationParts:
-    """Load the configuration, task, models and first batches that the options of ``fairseq-generate`` name."""
-    config = read_options(options, fairseq_options.get_generation_parser(), "see fairseq-generate --help")
-    task = tasks.setup_task(config.task)
-    task.load_dataset(config.dataset.gen_subset)
-    models, _ = checkpoint_utils.load_model_ensemble(utils.split_paths(config.common_eval.path), task=task)
-    epoch = task.get_batch_iterator(
-        task.dataset(config.dataset.gen_subset),
-        max_tokens=config.dataset.max_tokens,
-        max_sentences=config.dataset.batch_size,
-    ).next_epoch_itr(shuffle=False)
-    return config, task, models, [batch for _, batch in zip(range(size.updates), epoch)]
-
-
-def make_random_translation(options: Sequence[str], size: Size) -> TranslationParts:
-    """Make up the same with an untrained model, whose translations all have ``size.lengths`` words."""
-    parser = fairseq_options.get_training_parser()
-    fairseq_options.add_generation_args(parser)
-    cure = "with --vocabulary N, give --arch and no data folder"
-    config = read_options([MADE_UP, *options], parser, cure)
-    task = make_up_task(config.task, size.vocabulary)
-    config.generation.max_len_a, config.generation.max_len_b = 0, size.lengths - 1
-    config.generation.min_len = size.lengths - 1  # end-of-sentence is impossible before
-    torch.manual_seed(config.common.seed)
-    dictionaries = task.source_dictionary, task.target_dictionary
-    batches = [random_batch(dictionaries, size) for _ in range(size.updates)]
-    return config, task, [task.build_model(config.model)], batches
 
 
 def read_options(options: Sequence[str], parser: argparse.ArgumentParser, cure: str) -> DictConfig:
@@ -143,23 +126,6 @@ def read_options(options: Sequence[str], parser: argparse.ArgumentParser, cure: 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # hydra warns about fairseq's old configuration
         return convert_namespace_to_omegaconf(args)
-
-
-def make_trainer(options: Sequence[str], vocabulary: int | None) -> Trainer:
-    """Build the task, model and trainer of ``fairseq-train``.
-
-    Args:
-        vocabulary: number of entries in made-up dictionaries; None: those of the data.
-
-    Raises:
-        InputError: an option is refused, or a data folder is missing or superfluous.
-    """
-    made_up = [] if vocabulary is None else [MADE_UP]
-    cure = "see fairseq-train --help; without --vocabulary N, a data folder is among the options, with it there is none"
-    config = read_options([*made_up, *options], fairseq_options.get_training_parser(), cure)
-    task = tasks.setup_task(config.task) if vocabulary is None else make_up_task(config.task, vocabulary)
-    torch.manual_seed(config.common.seed)
-    return Trainer(config, task, task.build_model(config.model), task.build_criterion(config.criterion))
 
 
 def make_up_task(config: Any, vocabulary: int) -> tasks.FairseqTask:

@@ -5,13 +5,13 @@ and so on, and each bin is scored as a corpus of its own. A bin of few sentences
 picture (in grey) give the number of sentences.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from math import inf
+from collections.abc import Sequence
+from math import inf, nan
 from pathlib import Path
+from typing import NamedTuple
 
 from recipes.reproduce.bleu import scored_by_bleu
-from recipes.reproduce.curve import LINES, MARKERS
+from recipes.reproduce.curve import LINES, MARKERS, draw_legend
 from recipes.reproduce.document import table
 from recipes.reproduce.systems import TestSet, Translations
 from rnnsearch_fairseq.plots.picture import plt, write_picture
@@ -20,18 +20,17 @@ WIDTH = 10  # words of a bin
 MAX_TICKS = 15
 
 
-@dataclass(frozen=True)
-class Bin:
-    """The numbers of the sentences of ``first`` to ``last`` words.
+class Bin(NamedTuple):
+    """The sentences of ``first`` to ``last`` words: how many they are, and of each system their BLEU.
 
-    If there are any, also each system's BLEU on them, and the length of its translations over the references'.
+    ratio: the length of each system's translations over the references'. Both are NaN where there is no sentence.
     """
 
     first: int
     last: float
-    sentences: Sequence[int]
-    bleu: Mapping[str, float]
-    ratio: Mapping[str, float]
+    sentences: int
+    bleu: list[float]
+    ratio: list[float]
 
 
 def span(first: int, last: float) -> str:
@@ -43,33 +42,28 @@ def span(first: int, last: float) -> str:
 
 def bleu_by_length(test: TestSet, systems: Translations, longest: float = inf) -> list[Bin]:
     """The bins from 1 word to the longest sentence; sentences of more than ``longest`` words make one."""
-    scored = {name: scored_by_bleu(lines, test.reference_words) for name, lines in systems.items()}
+    scored = [scored_by_bleu(lines, test.reference_words) for lines in systems.values()]
     bins = []
     for first, last in test.bins(WIDTH, longest):
         sentences = test.select_length(first, last)
-        inside = {name: of.on(sentences) for name, of in scored.items() if sentences}
-        words = {name: of.statistics[:, :2].sum(axis=0) for name, of in inside.items()}
-        ratios = {name: hypothesis / reference for name, (hypothesis, reference) in words.items()}
-        bins.append(Bin(first, last, sentences, {name: of.score for name, of in inside.items()}, ratios))
+        inside = [of.on(sentences) for of in scored]
+        words = [of.statistics[:, :2].sum(axis=0) for of in inside]
+        numbers = [of.score for of in inside], [hypothesis / reference for hypothesis, reference in words]
+        bins.append(Bin(first, last, len(sentences), *(numbers if sentences else [[nan] * len(systems)] * 2)))
     return bins
 
 
 def length_tables(bins: Sequence[Bin], systems: Sequence[str]) -> list[str]:
     """BLEU, and the ratios of lengths: a row for each bin."""
-
-    def make_table(numbers: Iterable[Mapping[str, float]]) -> str:
+    tables = []
+    for field in ("bleu", "ratio"):
         rows = [
-            [
-                span(bin.first, bin.last),
-                str(len(bin.sentences)),
-                *(f"{of_bin[name]:.2f}" if of_bin else "–" for name in systems),
-            ]
-            for bin, of_bin in zip(bins, numbers)
+            [span(bin.first, bin.last), str(bin.sentences), *(f"{number:.2f}" for number in getattr(bin, field))]
+            for bin in bins
         ]
-        return table(["words", "sentences", *systems], rows)
-
-    ratios = make_table(bin.ratio for bin in bins)
-    return [make_table(bin.bleu for bin in bins), "Length of the translations, in lengths of the references:", ratios]
+        rows = [["–" if cell == "nan" else cell for cell in row] for row in rows]
+        tables.append(table(["words", "sentences", *systems], rows))
+    return [tables[0], "Length of the translations, in lengths of the references:", tables[1]]
 
 
 def plot_by_length(bins: Sequence[Bin], systems: Sequence[str], picture: Path) -> None:
@@ -85,19 +79,17 @@ def plot_by_length(bins: Sequence[Bin], systems: Sequence[str], picture: Path) -
     middles = [(bin.first + end) / 2 for bin, end in zip(bins, ends)]
     figure, axes = plt.subplots(figsize=(7, 4.5))
     lines = []
-    for number, name in enumerate(systems):
-        heights = [bin.bleu.get(name, float("nan")) for bin in bins]
+    for number in range(len(systems)):
         style = {"linestyle": LINES[number % len(LINES)], "marker": MARKERS[number % len(MARKERS)]}
+        heights = [bin.bleu[number] for bin in bins]
         lines += axes.plot(middles, heights, markersize=5, color=f"C{number}", clip_on=False, zorder=3, **style)
-    top = max([score for bin in bins for score in bin.bleu.values()], default=0)
+    top = max([score for bin in bins if bin.sentences for score in bin.bleu], default=0)
     axes.set(xlim=(0, ends[-1]), ylim=(0, min(1.1 * top, 100) or 1), xlabel="Sentence length", ylabel="BLEU score")
     axes.set_xticks([0, *ends][:: -(-len(bins) // MAX_TICKS)])
     grey = {"transform": axes.get_xaxis_transform(), "color": "0.45", "fontsize": 8}
     for middle, bin in zip(middles, bins):
         upright = 90 if len(bins) > MAX_TICKS else 0
-        axes.text(middle, 1.01, str(len(bin.sentences)), ha="center", va="bottom", rotation=upright, **grey)
+        axes.text(middle, 1.01, str(bin.sentences), ha="center", va="bottom", rotation=upright, **grey)
     axes.text(ends[-1] * 1.01, 1.01, "sentences", ha="left", va="bottom", **grey)
-    legend = figure.legend(lines, systems, loc="upper left", bbox_to_anchor=(0.92, 0.89), frameon=False)
-    for text in legend.get_texts():
-        text.set_parse_math(False)
+    draw_legend(figure, lines, systems)
     write_picture(figure, picture)

@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator
 
 from recipes.reproduce.epochs import Lines, read_kinds
@@ -93,10 +95,15 @@ def plot_curves(paths: Sequence[Path], measure: str, timed: bool, picture: Path)
         axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         axes.yaxis.set_major_formatter("{x:,g}")
         axes.yaxis.set_minor_formatter("")
+    draw_legend(figure, lines, labels)
+    write_picture(figure, picture)
+
+
+def draw_legend(figure: Figure, lines: Sequence[Line2D], labels: Sequence[str]) -> None:
+    """Draw the legend right of the axes, with dollar signs as they are."""
     legend = figure.legend(lines, labels, loc="upper left", bbox_to_anchor=(0.92, 0.89), frameon=False)
     for text in legend.get_texts():
         text.set_parse_math(False)
-    write_picture(figure, picture)
 
 
 def main() -> None:

@@ -1,8 +1,8 @@
 """Turn a parser's output for the source text into one line of transitions a sentence, for fairseq-preprocess.
 
-SOURCE is the text that the model reads, one sentence a line, tokenised. PARSES are its trees in Penn brackets, one a
-line or over several lines, or Enju's XML, one sentence a line. Line N of the output is the tree of line N of SOURCE:
-S shifts the next word, R joins the two topmost phrases; "-" is a sentence without a parse, which is counted.
+SOURCE is the text that the model reads, one sentence a line, tokenised. PARSES are its trees, one a line, in Penn
+brackets or Enju's XML. Line N of the output is the tree of line N of SOURCE: S shifts the next word, R joins the two
+topmost phrases; "-" is a sentence without a parse, which is counted.
 
   python -m recipes.trees.transitions text/train.en text/train.penn --format penn --output text/train.tree
 """
@@ -10,7 +10,6 @@ S shifts the next word, R joins the two topmost phrases; "-" is a sentence witho
 import io
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from itertools import chain
 from pathlib import Path
 from xml.etree.ElementTree import Element, ParseError, iterparse
 
@@ -19,24 +18,6 @@ from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.output import check_not_input, open_output
 from rnnsearch_fairseq.text.lines import check_text_files, read_lines
 from rnnsearch_fairseq.text.trees import NoParse, Parse, first_difference, format_transitions, make_binary, read_penn
-
-
-def join_lines(lines: Iterable[str]) -> Iterator[tuple[int, str]]:
-    """Yield trees in Penn brackets that span several lines: the number of the first line, from 1, and the text.
-
-    A tree ends with the line on which its last bracket closes, or before an empty line.
-    """
-    held: list[str] = []
-    first = depth = 0
-    for number, line in enumerate(chain(lines, [""]), 1):
-        blank = not line.strip()
-        if not blank:
-            first = first if held else number
-            held.append(line)
-            depth += line.count("(") - line.count(")")
-        if held and (blank or depth <= 0):
-            yield first, "".join(held)
-            held, depth = [], 0
 
 
 def read_enju(text: str) -> Parse | NoParse:
@@ -64,16 +45,6 @@ def _enju_nodes(events: Iterable[tuple[str, Element]]) -> Iterator[bool | str]:
 READERS: dict[str, Callable[[str], Parse | NoParse]] = {"penn": read_penn, "enju": read_enju}
 
 
-def _read_parses(source: Path, parses: Path, form: str) -> Iterator[tuple[int, str]]:
-    """The number of each parse's first line, and its text."""
-    sentences, lines = check_text_files(source), check_text_files(parses)
-    if lines == sentences:
-        return enumerate(read_lines(parses), 1)
-    if form == "penn" and sum(1 for _ in join_lines(read_lines(parses))) == sentences:
-        return join_lines(read_lines(parses))
-    raise InputError(f"{parses}: has {lines} lines, but {source} has {sentences}; give one parse for each line of it")
-
-
 def main() -> None:
     parser = make_parser(__doc__)
     parser.add_argument("source", type=Path, help="source text as fairseq-preprocess will read it")
@@ -85,16 +56,16 @@ def main() -> None:
     parser.add_argument("--mismatch", choices=("refuse", "no-parse"), default="refuse", help=mismatch)
     args = parser.parse_args()
     check_not_input(args.output, (args.source, args.parses))
+    check_text_files(args.source, args.parses)
     found: Counter[NoParse | None] = Counter()  # None: a tree
     with open_output(args.output) as out:
-        texts = _read_parses(args.source, args.parses, args.format)
-        for number, (line, (start, text)) in enumerate(zip(read_lines(args.source), texts, strict=True), 1):
+        for number, (line, text) in enumerate(zip(read_lines(args.source), read_lines(args.parses), strict=True), 1):
             words, parse = line.split(), READERS[args.format](text)
             difference = first_difference(parse.words, words, args.lowercase) if isinstance(parse, Parse) else None
             if difference is not None:
                 if args.mismatch == "refuse":
                     raise InputError(
-                        f"{args.parses}, line {start}: {difference} in {args.source}, line {number}; give the "
+                        f"{args.parses}, line {number}: {difference} in {args.source}; give the "
                         "text that was parsed, --lowercase if it was lowercased then, or --mismatch no-parse to skip it"
                     )
                 parse = NoParse.MISMATCH

@@ -7,8 +7,7 @@ from string import Template
 
 import pytest
 
-from recipes.benchmark.__main__ import format_table, parse_arguments
-from recipes.benchmark.runner import Case, Timing
+from recipes.benchmark.__main__ import Case, Timing, format_table, parse_arguments
 from rnnsearch_fairseq.errors import InputError
 from tests.commands import run
 from tests.recipes.benchmark.builders import TINY, TRAIN, WORDS
@@ -20,9 +19,9 @@ def test_cases_come_before_common_options() -> None:
     args = parse_arguments(["train", "a: --lr '[1, 2]'", "b @ ../old:", "--batch", "4", "--", "bin", "--lr", "3"])
     assert args.cases == [Case("a", ["--lr", "[1, 2]", "bin", "--lr", "3"]), Case("b", ["bin", "--lr", "3"], "../old")]
     assert (args.batch, args.vocabulary) == (4, None)
-    for setups in (["a"], ["a:", "a:"]):
+    for words in (["train", "a"], ["train", "a:", "a:"], ["generate", "a:"]):
         with pytest.raises(InputError):
-            parse_arguments(["train", *setups])
+            parse_arguments(words)
 
 
 def test_the_commands_of_readmes_are_understood() -> None:
