@@ -138,17 +138,15 @@ def _inline_tag(place: Place, token: Any, kind: str, number: int) -> Part:
 
 def _text_unit(page: Page, parts: list[Part]) -> Iterator[PageUnit]:
     """The unit of a text, if it has letters; blanks, comments and images around it are no part of it."""
-    references = {part.shown for part in parts if not part.tag and SHOWN.fullmatch(part.shown)}
-    if not any(LETTER.search(part.shown) for part in parts if not part.tag and part.shown not in references):
-        return
-    inner = [number for number, part in enumerate(parts) if part.tag != "-" and part.shown != " "]
-    parts = parts[inner[0] : inner[-1] + 1]
-    place = parts[0].written[0], parts[-1].written[1]
+    if any(LETTER.search(part.shown) for part in parts if not part.tag and not SHOWN.fullmatch(part.shown)):
+        inner = [number for number, part in enumerate(parts) if part.tag != "-" and part.shown != " "]
+        parts = parts[inner[0] : inner[-1] + 1]
+        yield PageUnit(page, (parts[0].written[0], parts[-1].written[1]), parts, _encode)
 
-    def encode(text: str) -> str:
-        return text if text in references else escape(text, quote=False)
 
-    yield PageUnit(page, place, parts, encode)
+def _encode(text: str) -> str:
+    """Text as HTML; a reference stays."""
+    return text if text.startswith("&") and SHOWN.fullmatch(text) else escape(text, quote=False)
 
 
 def _attribute_units(page: Page, start: int, end: int, token: Any) -> Iterator[PageUnit]:

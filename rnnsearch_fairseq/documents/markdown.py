@@ -12,7 +12,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterator
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 from pyromark import Options, events_with_range
 
@@ -48,15 +48,9 @@ ATTRIBUTES = re.compile(rb"\{:?[ ]?[#.][^{}\n]*\}")  # # Heading {#id}
 BREAK = re.compile(rb"[ \t]*\\?\r?\n?[ \t>]*")
 REFERENCE = re.compile(r"\[([^\[\]]*)\]\[[^\[\]]*\]")  # whose target is on another page
 NAME = re.compile(r"[*_`]*[a-z][\w.:-]*[*_`]*")
-
-
-class Event(NamedTuple):
-    """What the parser finds: "Start" or "End" of a block or an element with a name, or "Text", "Code" and so on."""
-
-    kind: str
-    name: str
-    value: Any
-    place: Place
+# What the parser finds: "Start" or "End" of a block or an element with a name, or "Text", "Code" and so on; its value,
+# and where it stands.
+Event = tuple[str, str, Any, Place]
 
 
 def read_markdown(content: bytes) -> Document:
@@ -103,30 +97,20 @@ def _read_blocks(page: Page, readable: str) -> Iterator[PageUnit]:
     inside: set[str] = set()  # blocks
     slugs: Counter[str] = Counter()
     events: list[Event] = []
-    for event in _events(readable):
-        if event.kind not in ("Start", "End", "Rule", "TaskListMarker") or event.name in INLINE:
-            events.append(event)
+    for event, span in events_with_range(readable, options=OPTIONS):
+        kind, value = (event, None) if isinstance(event, str) else next(iter(event.items()))
+        name = "" if kind not in ("Start", "End") else value if isinstance(value, str) else next(iter(value))
+        if kind not in ("Start", "End", "Rule", "TaskListMarker") or name in INLINE:
+            events.append((kind, name, value, (span["start"], span["end"])))
             continue
         if "HtmlBlock" in inside:
-            lines = [event.place for event in events]
+            lines = [place for *_, place in events]
             if lines and all(end == start for (_, end), (start, _) in pairwise(lines)):
                 yield from html_units(page, (lines[0][0], lines[-1][1]))
         elif events and "CodeBlock" not in inside:
             yield from _read_text(page, events, inside, slugs)
         events = []
-        if event.kind == "Start":
-            inside.add(event.name)
-        else:
-            inside.discard(event.name)
-
-
-def _events(readable: str) -> Iterator[Event]:
-    for event, span in events_with_range(readable, options=OPTIONS):
-        kind, value = (event, None) if isinstance(event, str) else next(iter(event.items()))
-        name = value if isinstance(value, str) else next(iter(value), "") if isinstance(value, dict) else ""
-        if isinstance(value, dict):
-            value = value[name]
-        yield Event(kind, name if kind in ("Start", "End") else "", value, (span["start"], span["end"]))
+        (inside.add if kind == "Start" else inside.discard)(name)
 
 
 def _read_text(page: Page, events: list[Event], inside: set[str], slugs: Counter[str]) -> Iterator[PageUnit]:
@@ -142,10 +126,8 @@ def _read_text(page: Page, events: list[Event], inside: set[str], slugs: Counter
     end -= len(attributes)
     parts, before = _cut(content, start, end, tags), ""
     if "Heading" in inside:
-        words = "".join(
-            event.value if event.kind in ("Text", "Code") else " " * (event.kind in BREAKS) for event in events
-        )
-        ids = dict.fromkeys(_find_ids(words.removesuffix(attributes.decode()), slugs))
+        words = (value if kind in ("Text", "Code") else " " * (kind in BREAKS) for kind, _, value, _ in events)
+        ids = dict.fromkeys(_find_ids("".join(words).removesuffix(attributes.decode()), slugs))
         before = "".join(f'<a id="{name}"></a>' for name in ids) * (b"#" not in attributes)
     may_be_name = not inside.isdisjoint(["Heading", "DefinitionListTitle"])
     if start < end and not (may_be_name and NAME.fullmatch("".join(part.shown for part in parts))):
@@ -160,14 +142,14 @@ def _find_tags(content: bytes, events: list[Event]) -> tuple[list[tuple[Place, P
     tags: list[tuple[Place, Part]] = []
     opened: list[tuple[str, bool]] = []  # of each element: the kind of a link, and whether there are letters before it
     has_letters, last = False, 0  # last: where the last part of a title ends
-    text_start, text_end = events[0].place[0], 0
-    if events[0].kind == "Text":  # a backslash takes its meaning from the sign behind it
+    text_start, text_end = events[0][3][0], 0
+    if events[0][0] == "Text":  # a backslash takes its meaning from the sign behind it
         text_start -= content[text_start - 1 : text_start] == b"\\"
 
     def add(place: Place, shown: str, tag: str = "-", written: str = "") -> None:
         tags.append((place, Part(shown, written or place, tag)))
 
-    for kind, _, value, (start, end) in events:
+    for kind, name, value, (start, end) in events:
         number, shown = len(tags), content[start:end].decode()
         if kind == "HardBreak":
             add((start, BREAK.match(content, start).end()), "\n")
@@ -176,7 +158,7 @@ def _find_tags(content: bytes, events: list[Event]) -> tuple[list[tuple[Place, P
         elif kind == "InlineHtml" or (kind not in ("Start", "End", "SoftBreak") and "\n" in shown):
             add((start, end), shown if SHOWN.fullmatch(shown) and "\n" not in shown else f"<x{number}/>")
         elif kind == "Start":
-            opened.append((value.get("link_type", "") if isinstance(value, dict) else "", has_letters))
+            opened.append((value[name].get("link_type", "") if isinstance(value, dict) else "", has_letters))
             has_letters, last = False, start
             continue
         elif kind == "End":

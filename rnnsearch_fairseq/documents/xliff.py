@@ -14,7 +14,7 @@ from translate.storage.ts2 import tsfile
 from translate.storage.xliff import Xliff1File
 from translate.storage.xliff2 import Xliff2File
 
-from rnnsearch_fairseq.documents.units import WRONG_TAGS, Document, Part, Unit, place_tags
+from rnnsearch_fairseq.documents.units import SHOWN, WRONG_TAGS, Document, Part, Unit, place_tags
 
 UNFINISHED = "new", "initial", "needs-"  # how those states of XLIFF begin that ask for a translator
 CODE = {"x", "ph", "bpt", "ept", "it", "bx", "ex", "sc", "ec", "cp", "sm", "em"}  # elements that hold no text
@@ -33,57 +33,53 @@ def read_xml(content: bytes) -> Document:
     """Read an XLIFF or TS file, or raise an error of lxml or translate-toolkit."""
     root = parse_xml(content)
     name = etree.QName(root).localname
-    if name == "TS":
-        store = _QtFile(BytesIO(content))
-        units = list(_ts_units(store.document.getroot()))
-    elif name == "xliff":
-        store = (Xliff2File if root.get("version", "").startswith("2") else Xliff1File)(BytesIO(content))
-        units = [unit for element in store.units for unit in _xliff_units(element)]
-    else:
+    if name not in ("TS", "xliff"):
         raise ValueError(f"its first element is {name}")
+    is_second = root.get("version", "").startswith("2")
+    store = (_QtFile if name == "TS" else Xliff2File if is_second else Xliff1File)(BytesIO(content))
     store.XMLindent = {"max_level": 0, "toplevel": False}  # the blanks between elements stay as they are
+    root = store.document.getroot()
+    elements = root.iter("message", "{*}trans-unit", "{*}segment")
+    units = [unit for element in elements for unit in (_ts_units if name == "TS" else _xliff_units)(element)]
     return Document(store, units, store.gettargetlanguage())
 
 
-def _ts_units(root: Any) -> Iterator[Unit]:
-    """The units of a TS file; what is written is one text for all forms of a number and all lengths that are empty."""
-    for message in root.iter("message"):
-        source, translation = message.find("source"), message.find("translation")
-        if translation is None and source is not None:
-            translation = etree.SubElement(message, "translation", type="unfinished")
-        if source is None or translation.get("type") in ("vanished", "obsolete"):
-            continue
-        text, tags = _read(source, True)
-        forms = [*translation.iter("numerusform", "lengthvariant")] or [translation]
-        targets = [_read(form, True)[0] for form in forms]
-        empty = [form for form, target in zip(forms, targets) if not target]
-        finished = translation.get("type") != "unfinished"
-        fill = partial(_fill, tags, lambda empty=empty: empty, partial(translation.set, "type", "unfinished"))
-        if text.strip():
-            yield Unit(f"line {source.sourceline}", [text], targets if all(targets) else [""], finished, fill)
-
-
-def _xliff_units(unit: Any) -> Iterator[Unit]:
-    """The unit of a ``<trans-unit>`` or ``<segment>``, or the units of its segments (``<mrk mtype="seg">``)."""
-    kept = unit.xmlelement.xpath("ancestor-or-self::*/@translate")[-1:] == ["no"] or _is_locked(unit.xmlelement)
-    if unit.source_dom is None or kept:
+def _ts_units(message: Any) -> Iterator[Unit]:
+    """The unit of a message; one text is written for all forms of a number and all lengths that are empty."""
+    source, translation = message.find("source"), message.find("translation")
+    if source is None or (translation is not None and translation.get("type") in ("vanished", "obsolete")):
         return
-    locked = {segment.get("id") for segment in unit.xmlelement.iter("{*}seg") if _is_locked(segment)}
-    source, target = unit.source_dom, unit.target_dom
-    segmented = unit.xmlelement.find(unit.namespaced("seg-source"))
+    if translation is None:
+        translation = etree.SubElement(message, "translation", type="unfinished")
+    text, tags = _read(source, True)
+    forms = [*translation.iter("numerusform", "lengthvariant")] or [translation]
+    targets = [_read(form, True)[0] for form in forms]
+    empty = [form for form, target in zip(forms, targets) if not target]
+    finished = translation.get("type") != "unfinished"
+    fill = partial(_fill, tags, lambda: empty, partial(translation.set, "type", "unfinished"))
+    if text.strip():
+        yield Unit(f"line {source.sourceline}", [text], targets if all(targets) else [""], finished, fill)
+
+
+def _xliff_units(element: Any) -> Iterator[Unit]:
+    """The unit of a ``<trans-unit>`` or ``<segment>``, or the units of its segments (``<mrk mtype="seg">``)."""
+    source, target, segmented = (element.find(f"{{*}}{name}") for name in ("source", "target", "seg-source"))
+    if source is None or element.xpath("ancestor-or-self::*/@translate")[-1:] == ["no"] or _is_locked(element):
+        return
     segments, places = _segments(segmented), _segments(target)
     if not segments or (not places and target is not None and "".join(target.itertext()).strip()):
-        yield _xliff_unit(unit, source, target, lambda: [_target(unit, source)])
+        yield _xliff_unit(element, source, target, lambda: [_target(element, source)])
         return
 
     def place(number: str) -> list[Any]:
         if number not in places:
-            places.update(_copy_segments(segmented, _target(unit, segmented)))
+            places.update(_copy_segments(segmented, _target(element, segmented)))
         return [places[number]]
 
+    locked = {segment.get("id") for segment in element.iter("{*}seg") if _is_locked(segment)}
     for number, segment in segments.items():
         if number not in locked:
-            yield _xliff_unit(unit, segment, places.get(number), partial(place, number))
+            yield _xliff_unit(element, segment, places.get(number), partial(place, number))
 
 
 def _is_locked(element: Any) -> bool:
@@ -97,19 +93,23 @@ def _segments(element: Any) -> dict[str, Any]:
     return {mark.get("mid"): mark for mark in marks if mark.get("mtype") == "seg"}
 
 
-def _xliff_unit(unit: Any, source: Any, target: Any, place: Callable[[], list[Any]]) -> Unit:
+def _xliff_unit(element: Any, source: Any, target: Any, place: Callable[[], list[Any]]) -> Unit:
     preserve = source.xpath("ancestor-or-self::*/@xml:space")[-1:] == ["preserve"]
-    (text, tags), (translation, target_tags) = _read(source, preserve), _read(target, preserve)
-    state = (unit.xmlelement if unit.rootNode == "segment" or target is None else unit.target_dom).get("state") or ""
+    (text, tags), (translation, _) = _read(source, preserve), _read(target, preserve)
+    is_segment = etree.QName(element).localname == "segment"
+    state = (element if is_segment else element.find("{*}target") if target is not None else element).get("state") or ""
     finished = not state.startswith(UNFINISHED)
     # Tools for translators write the source itself, or tags alone, before there is a translation.
-    is_blank = translation.split() == " ".join(tag.shown for tag in target_tags).split()
+    if not SHOWN.sub("", translation).strip() or (translation == text and not finished):
+        translation = ""
 
     def mark() -> None:
-        unit.target_dom.attrib.pop("state-qualifier", None)
-        (unit.markfuzzy if unit.rootNode == "segment" else unit.markreviewneeded)()
+        marked = element if is_segment else element.find("{*}target")
+        marked.set("state", "initial" if is_segment else "needs-review-translation")
+        marked.attrib.pop("state-qualifier", None)
+        if "approved" in element.attrib:
+            element.set("approved", "no")
 
-    translation = "" if is_blank or (translation == text and not finished) else translation
     return Unit(f"line {source.sourceline}", [text], [translation], finished, partial(_fill, tags, place, mark))
 
 
@@ -139,11 +139,11 @@ def _parts(element: Any) -> Iterator[Part]:
         yield Part(child.tail or "", "")
 
 
-def _target(unit: Any, source: Any) -> Any:
+def _target(element: Any, source: Any) -> Any:
     """The target of a unit, which is made behind its source where there is none."""
-    if unit.target_dom is None:
-        source.addnext(etree.Element(unit.namespaced("target"), nsmap=unit.xmlelement.nsmap))
-    return unit.target_dom
+    if element.find("{*}target") is None:
+        source.addnext(etree.Element(element.find("{*}source").tag.replace("source", "target"), nsmap=element.nsmap))
+    return element.find("{*}target")
 
 
 def _copy_segments(segmented: Any, target: Any) -> dict[str, Any]:

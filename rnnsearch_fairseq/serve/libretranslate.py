@@ -1,12 +1,9 @@
-"""LibreTranslate's API, which Weblate, OmegaT and others speak: ``/translate``, ``/languages`` and ``/health``.
-
-HTML is read and written as HTML pages are (rnnsearch_fairseq.documents.html).
-"""
+"""LibreTranslate's API, which Weblate, OmegaT and others speak: ``/translate``, ``/languages`` and ``/health``."""
 
 import asyncio
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import chain, pairwise
@@ -20,7 +17,7 @@ from translate.lang.data import languages
 from rnnsearch_fairseq.documents.html import read_html
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.serve.api import submitted, wait_for_answer
-from rnnsearch_fairseq.serve.messages import MAX_TRANSLATIONS, Problem, Text, Translated, TranslationRequest
+from rnnsearch_fairseq.serve.messages import MAX_TRANSLATIONS, Text, Translated, TranslationRequest
 from rnnsearch_fairseq.text.language import language_code
 from rnnsearch_fairseq.text.sentences import SENTENCE_END, combine
 
@@ -30,7 +27,7 @@ MAX_PART = 4_000  # characters of a long text that are translated at a time
 EXAMPLE = '{"q": "Hello.", "source": "en", "target": "fr"}'
 PART_END = re.compile(rf"\n|{SENTENCE_END.pattern}")
 Candidate = tuple[str, list[str]]  # a translation and its faults
-Write = Callable[[Sequence[Candidate]], Candidate]  # makes the translation of a text from those of its parts
+Write = Callable[[Sequence[str]], Candidate]  # makes the translation of a text from those of its parts
 THREAD = ThreadPoolExecutor(1, "texts")
 router = APIRouter()
 
@@ -109,7 +106,7 @@ async def translate(request: Request) -> dict[str, Any]:
     if [*map(language_code, wanted)] != [*map(language_code, offered)]:
         raise InputError(f"{' to '.join(wanted)} is not supported; the model translates {' to '.join(offered)}")
     run_in_thread = partial(asyncio.get_running_loop().run_in_executor, THREAD)  # the event loop goes on
-    cut = cut_html if asked.format == "html" else cut_text
+    cut = _cut_html if asked.format == "html" else _cut_text
     texts = await run_in_thread(lambda: [cut(text, model.target_lang) for text in asked.q])
     results: dict[str, list[Candidate]] = {}
     parts, size = [*{part: None for parts, _ in texts for part in parts}], MAX_TRANSLATIONS // (asked.alternatives + 1)
@@ -117,13 +114,23 @@ async def translate(request: Request) -> dict[str, Any]:
         message = TranslationRequest.model_construct(sentences=some, nbest=asked.alternatives + 1)
         async with submitted(message, request) as pending:
             for part, result in zip(some, (await wait_for_answer(pending, request)).sentences):
-                if is_single and isinstance(result, Problem):
+                if isinstance(result, Translated):
+                    results[part] = [(translation.text, translation.faults) for translation in result.translations]
+                elif is_single:
                     raise InputError(result.error)
-                results[part] = _candidates(part, result)
+                else:
+                    results[part] = [(part, [f"is not translated: {result.error}"])]
 
     def write_all() -> list[list[Candidate]]:
-        """The translations of each text, of which no two are equal."""
-        return [[*dict(map(write, combine([*map(results.get, parts)]))).items()] for parts, write in texts]
+        """The translations of each text, of which no two are equal, and their faults."""
+        written = []
+        for parts, write in texts:
+            several = {}
+            for chosen in combine([results[part] for part in parts]):
+                whole, left_out = write([text for text, _ in chosen])
+                several[whole] = [*left_out, *chain.from_iterable(faults for _, faults in chosen)]
+            written.append([*several.items()])
+        return written
 
     written = await run_in_thread(write_all)
     answer = {"translatedText": [text for (text, _), *_ in written], "faults": [faults for (_, faults), *_ in written]}
@@ -134,36 +141,23 @@ async def translate(request: Request) -> dict[str, Any]:
     return {name: values[0] for name, values in answer.items()} if is_single else answer
 
 
-def cut_text(text: str, language: str) -> tuple[list[str], Write]:
-    """The parts of a text, which take turns with other requests, and how to join their translations.
-
-    A part of a long text ends with a line, or else with a sentence.
-    """
+def _cut_text(text: str, language: str) -> tuple[list[str], Write]:
+    """The parts of a text, each of whole lines or sentences, and how to join their translations."""
     parts = [""]
     for start, end in pairwise([0, *(match.end() for match in PART_END.finditer(text)), len(text)]):
         if len(parts[-1]) + end - start > MAX_PART:
             parts.append("")
         parts[-1] += text[start:end]
-    return parts, lambda chosen: ("".join(part for part, _ in chosen), [*_faults(chosen)])
+    return parts, lambda translations: ("".join(translations), [])
 
 
-def cut_html(text: str, language: str) -> tuple[list[str], Write]:
+def _cut_html(text: str, language: str) -> tuple[list[str], Write]:
     """The texts of HTML, and how to write their translations into it; the rest stays as it is."""
     document = read_html(text.encode())
 
-    def write(chosen: Sequence[Candidate]) -> Candidate:
+    def write(translations: Sequence[str]) -> Candidate:
         document.store.changes.clear()
-        left_out = [unit.fill([part]) for unit, (part, _) in zip(document.units, chosen)]
-        return document.write(language).decode(), [*filter(None, left_out), *_faults(chosen)]
+        left_out = [unit.fill([text]) for unit, text in zip(document.units, translations)]
+        return document.write(language).decode(), [*filter(None, left_out)]
 
     return [unit.sources[0] for unit in document.units], write
-
-
-def _faults(chosen: Sequence[Candidate]) -> Iterator[str]:
-    return chain.from_iterable(faults for _, faults in chosen)
-
-
-def _candidates(part: str, result: Translated | Problem) -> list[Candidate]:
-    if isinstance(result, Problem):
-        return [(part, [f"is not translated: {result.error}"])]
-    return [(translation.text, translation.faults) for translation in result.translations]

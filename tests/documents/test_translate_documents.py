@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from rnnsearch_fairseq.documents import translate
-from rnnsearch_fairseq.documents.fill import translate_documents
 from rnnsearch_fairseq.documents.formats import is_document
+from rnnsearch_fairseq.documents.translate import translate_documents
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.text.passage import Passage
 from rnnsearch_fairseq.text.piece import Piece, Reader
