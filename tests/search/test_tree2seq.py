@@ -91,17 +91,14 @@ def test_of_equal_scores_the_unfinished_come_first_and_the_search_goes_on() -> N
     assert beam.finished == before
 
 
-# -- the statistics themselves --
-
-
 def test_probabilities_are_relative_frequencies() -> None:
-    statistics = LengthStatistics(Counter([(3, 2), (3, 2), (3, 5), (4, 1)]))
+    statistics = LengthStatistics({(3, 2): 2, (3, 5): 1, (4, 1): 1})
     assert statistics.log_prob(3, 2) == pytest.approx(math.log(2 / 3))
     assert statistics.log_prob(3, 4) == -math.inf, "a target length never seen with this source length"
     assert statistics.log_prob(9, 4) == 0, "a source length never seen"
 
 
-def test_missing_and_malformed_files_are_refused(tmp_path: Path) -> None:
+def test_missing_and_malformed_statistics_are_refused(tmp_path: Path) -> None:
     for text in ("3\t4\n", "3\t4\t1\n3\tx\t1\n"):
         (tmp_path / "lengths").write_text(text)
         with pytest.raises(InputError, match=r"lengths: .*recipes\.trees\.lengths"):
