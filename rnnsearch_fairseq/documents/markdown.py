@@ -124,7 +124,12 @@ def _read_text(page: Page, events: list[Event], inside: set[str], slugs: Counter
     brace = content.rfind(b"{", start, end)
     attributes = content[brace:end] if brace >= 0 and ATTRIBUTES.fullmatch(content, brace, end) else b""
     end -= len(attributes)
-    parts, before = _cut(content, start, end, tags), ""
+    parts, before, last = [], "", start
+    in_order = sorted(tags, key=lambda tag: (tag[0][0], -tag[0][1]))
+    for (begin, stop), tag in [*in_order, ((end, end), Part("", ""))]:  # without tags inside others
+        if last <= begin and stop <= end:
+            parts += [Part(LINE_END.sub(" ", content[last:begin].decode()), ""), tag]
+            last = stop
     if "Heading" in inside:
         words = (value if kind in ("Text", "Code") else " " * (kind in BREAKS) for kind, _, value, _ in events)
         ids = dict.fromkeys(_find_ids("".join(words).removesuffix(attributes.decode()), slugs))
@@ -150,18 +155,12 @@ def _find_tags(content: bytes, events: list[Event]) -> tuple[list[tuple[Place, P
         tags.append((place, Part(shown, written or place, tag)))
 
     for kind, name, value, (start, end) in events:
-        number, shown = len(tags), content[start:end].decode()
-        if kind == "HardBreak":
-            add((start, BREAK.match(content, start).end()), "\n")
-        elif kind == "Text":
-            has_letters |= LETTER.search(value) is not None
-        elif kind == "InlineHtml" or (kind not in ("Start", "End", "SoftBreak") and "\n" in shown):
-            add((start, end), shown if SHOWN.fullmatch(shown) and "\n" not in shown else f"<x{number}/>")
-        elif kind == "Start":
+        number = len(tags)
+        if kind == "Start":
             opened.append((value[name].get("link_type", "") if isinstance(value, dict) else "", has_letters))
             has_letters, last = False, start
             continue
-        elif kind == "End":
+        if kind == "End":
             link, had_letters = opened.pop()
             end += 2 * (link == "Collapsed" and content.startswith(b"[]", end))
             if link in ("Autolink", "Email") or (link and not has_letters):
@@ -174,21 +173,16 @@ def _find_tags(content: bytes, events: list[Event]) -> tuple[list[tuple[Place, P
                 add((start, first), f"<a{number}>", f"a{number}")
                 add((title_end, end), f"</a{number}>", f"/a{number}", target)
             has_letters |= had_letters
+        elif kind == "HardBreak":
+            add((start, BREAK.match(content, start).end()), "\n")
+        elif kind == "Text":
+            has_letters |= LETTER.search(value) is not None
+        elif kind == "InlineHtml" or (kind != "SoftBreak" and b"\n" in content[start:end]):
+            shown = content[start:end].decode()
+            add((start, end), shown if SHOWN.fullmatch(shown) and "\n" not in shown else f"<x{number}/>")
         if kind not in BREAKS:
-            last = end
-            text_end = max(text_end, end)
+            last, text_end = end, max(text_end, end)
     return tags, has_letters, (text_start, text_end)
-
-
-def _cut(content: bytes, start: int, end: int, tags: list[tuple[Place, Part]]) -> list[Part]:
-    """The tags of a text and the text between them, without what is inside a tag."""
-    parts, last = [], start
-    in_order = sorted(tags, key=lambda tag: (tag[0][0], -tag[0][1]))
-    for (begin, stop), tag in [*in_order, ((end, end), Part("", ""))]:
-        if last <= begin and stop <= end:
-            parts += [Part(LINE_END.sub(" ", content[last:begin].decode()), ""), tag]
-            last = stop
-    return parts
 
 
 def _find_ids(heading: str, slugs: Counter[str]) -> list[str]:

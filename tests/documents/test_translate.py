@@ -1,23 +1,29 @@
-"""The command ``rnnsearch translate``: one line of output for each line of input."""
+"""The command ``rnnsearch translate``: one line of output for each line of input, and documents."""
 
 import gzip
 import io
 import json
 import os
+import shutil
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
 
 import rnnsearch_fairseq
 from rnnsearch_fairseq.documents import translate
+from rnnsearch_fairseq.documents.formats import is_document
+from rnnsearch_fairseq.documents.translate import translate_documents
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.inference.export import export
+from rnnsearch_fairseq.text.passage import Passage
+from rnnsearch_fairseq.text.piece import Piece, Reader
 from tests.text.test_language import FRENCH
 from tests.trained import PARSES, SHIPPED_MODEL, make_checkpoint, needs_shipped_model, train
 
@@ -25,6 +31,29 @@ ROOT = Path(__file__).resolve().parents[2]
 TEXT = "The dog sleeps.\n\nThe black cat eats.\nIt's a cat."
 TRANSLATED = "le chien dort.\n\nle chat noir mange.\nc'est un chat.\n"
 Command = Callable[..., tuple[str, str]]
+HEADER = 'msgid ""\nmsgstr "Content-Type: text/plain; charset=UTF-8\\n"\n\n'
+PO = (
+    HEADER
+    + r"""msgid "The dog sleeps.\n"
+msgstr ""
+
+#: a.py:1
+#, python-format
+msgid "The cat sleeps."
+msgid_plural "The black cat eats.\n\n  It's a cat."
+msgstr[0] ""
+msgstr[1] ""
+
+msgid "The dog sleeps."
+msgstr "Il dort."
+
+msgid "%s: ``--help``"
+msgstr ""
+"""
+)
+XLIFF = """<?xml version="1.0" encoding="UTF-8"?>
+<xliff><file><body><trans-unit><source>The dog &amp; the cat.</source>{}</trans-unit></body></file></xliff>
+"""
 
 
 @pytest.fixture(scope="module")
@@ -56,8 +85,10 @@ def test_each_line_has_a_line(command: Command, tmp_path: Path) -> None:
     assert command(tmp_path / "text") == (TRANSLATED, "")
     (tmp_path / "text.gz").write_bytes(gzip.compress(TEXT.encode()))
     assert command(tmp_path / "text.gz") == (TRANSLATED, "")
+    (tmp_path / "out").touch(mode=0o600)
     assert command(tmp_path / "text", "--output", tmp_path / "out", "--beam", "2", "--search", "groundhog") == ("", "")
     assert (tmp_path / "out").read_text() == TRANSLATED
+    assert (tmp_path / "out").stat().st_mode & 0o777 == 0o600  # as of the file that it replaces
 
 
 def test_a_terminal_is_prompted(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,13 +125,6 @@ def test_translations_that_keep_markup_come_first_and_what_is_lost_is_named(comm
     out, err = command(tmp_path / "text", "--model", SHIPPED_MODEL, "--beam", "12", "--nbest", "12")
     kept = [":const:`CHECK_SHA256`" in line for line in out.splitlines() if line.startswith("2\t")]
     assert kept[0] and not kept[-1] and kept == sorted(kept, reverse=True) and not err
-
-
-def test_an_output_keeps_the_permissions_of_the_file_that_it_replaces(command: Command, tmp_path: Path) -> None:
-    (tmp_path / "text").write_text(TEXT)
-    (tmp_path / "out").touch(mode=0o600)
-    command(tmp_path / "text", "--output", tmp_path / "out")
-    assert (tmp_path / "out").stat().st_mode & 0o777 == 0o600
 
 
 def test_nbest_have_numbers_and_scores(command: Command, models: Path, tmp_path: Path) -> None:
@@ -221,3 +245,167 @@ def test_a_line_is_translated_before_the_next_one_comes(models: Path, tmp_path: 
         assert process.wait() == 0
         timer.cancel()
         assert process.stderr.read() == b""  # no progress bar in a pipe
+
+
+def write(path: Path, text: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    return path
+
+
+def test_a_folder_gives_a_whole_folder(command: Command, tmp_path: Path) -> None:
+    files = {
+        "de.po": HEADER.replace("Content-Type", "Language: de\\nContent-Type") + PO[len(HEADER) :],
+        "b/c.xlf": XLIFF.format("<target>fait</target>"),
+        "docs/a.md": "The dog sleeps.\n",
+        "b.html": "<p>The black cat eats.",
+        "docs/c.png": "\0",
+        "c.ts": "var a",
+        "old.pot": PO,
+    }
+    for name, text in {**files, ".git/config": "a", "node_modules/a/README.md": "b", "a.po": PO}.items():
+        write(tmp_path / "in" / name, text)
+    (tmp_path / "in" / "folder.po").mkdir()
+    os.mkfifo(tmp_path / "in" / "pipe.po")
+    (tmp_path / "in" / "loop.po").symlink_to("loop.po")
+    _, report = command(tmp_path / "in", "--output", tmp_path / "out", "--beam", "2")
+    assert "files: 4, copied as they are: 4; messages without a translation: 5, filled in for review: 5; of" in report
+    paths = [path for path in (tmp_path / "out").rglob("*.*") if path.is_file()]
+    written = {str(path.relative_to(tmp_path / "out")): path.read_text() for path in paths}
+    filled = written.pop("a.po")
+    assert written == {**files, "docs/a.md": "le chien dort.\n", "b.html": "<p>le chat noir mange."}
+    for text in (
+        '#, fuzzy\nmsgid "The dog sleeps.\\n"\nmsgstr "le chien dort.\\n"',
+        'msgstr[0] "le chat dort."\nmsgstr[1] ""\n"le chat noir mange.\\n"\n"\\n"\n"  c\'est un chat."',
+        'msgstr "Il dort."\n\n#, fuzzy\nmsgid "%s: ``--help``"\nmsgstr "%s: ``--help``"',
+    ):
+        assert text in filled
+
+
+def fill_by(translate: Callable[[str], list[str]], path: Path, output: Path) -> None:
+    """Fill in a document by a function that translates pieces, in place of a model."""
+    reader = Reader(("en", "fr"), set(map(chr, range(1000))))
+
+    def best(piece: Piece) -> tuple[str, list[str]]:
+        texts = [piece.restore(text) for text in translate(piece.masked)]
+        (best,) = piece.choose(texts)
+        return best
+
+    def search(texts: Sequence[Any]) -> Iterator[list[SimpleNamespace]]:
+        for passage in [text.passage for text in texts]:
+            found = [best(Piece(piece, reader)) for piece in passage.pieces]
+            text = passage.join([text for text, _ in found])
+            yield [SimpleNamespace(text=text, faults=[passage.describe(fault) for _, more in found for fault in more])]
+
+    def read_text(text: str, *rest: Any) -> SimpleNamespace:
+        return SimpleNamespace(passage=Passage(text))
+
+    translator = SimpleNamespace(languages=reader.languages, reader=reader, read_text=read_text, search=search)
+    translate_documents(translator, path, output)
+
+
+def test_one_translation_of_the_beam_is_taken_and_its_faults_are_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    beams = {
+        "Open ⟦1⟧.": ["", "*Ouvrez*.", "Ouvrez."],
+        "⟦1⟧ the dog": ["chien", "⟦1⟧ chien"],
+        "Stop": ["Arrêter"],
+        "Wait": ["", ""],
+    }
+    messages = "Open %s.", "&Stop", "Wait", "<b>Stop</b> the dog"
+    path = write(tmp_path / "a.po", HEADER + "".join(f'msgid "{message}"\nmsgstr ""\n\n' for message in messages))
+    fill_by(beams.__getitem__, path, tmp_path / "b.po")
+    translations = [text.split('"')[1] for text in (tmp_path / "b.po").read_text().split("msgstr ")[2:]]
+    assert translations == ["Ouvrez.", "&Arrêter", "", "<b>Arrêter</b> chien"]
+    first, second, report = capsys.readouterr().err.replace(f"{path}, line ", "").splitlines()
+    assert first == "4: 'Open %s.': its translation lacks %s"
+    assert second == "10: left as it is: its translation is empty"
+    assert "translation: 4, filled in for review: 3;" in report and report.endswith("named above: 1")
+
+
+def test_what_cannot_be_read_is_left_and_named(command: Command, tmp_path: Path) -> None:
+    forms = 'msgid "{N, plural, =1 {a} other {b}}"\nmsgstr ""\n\n'
+    text = HEADER + forms + f'msgid "{"dog " * 30_000}"\nmsgstr ""\n\nmsgctxt "nothing"\nmsgid ""\nmsgstr ""\n'
+    _, report = command(write(tmp_path / "a.po", text), "--output", tmp_path / "b.po")
+    assert "a.po, line 4: left as it is: it has ICU's plural" in report
+    assert "a.po, line 7: left as it is: it has 120,000 characters" in report
+    assert "without a translation: 2, filled in for review: 0" in report
+    assert (tmp_path / "b.po").read_text() == text
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("docs/a.po", "give --output"),
+        ("docs/a.po --output out --nbest 2", "give --output, without --nbest"),
+        ("empty --output out", "empty: holds no PO, XLIFF"),
+        ("docs/a.po --output docs/a.po", "it would replace an input"),
+        ("docs --output docs/fr", "it would"),
+        ("docs/sub --output docs", "it would replace an input"),
+        ("docs/a.po --output docs/a.po/b.po", "it would replace an input"),
+        ("bad --output out", r"b\.po: not PO"),
+        ("de.po --output out", r"de\.po: asks for 'de', and the model writes fr"),
+        ("fifo.po --output out", "fifo.po: not a regular file"),
+        ("a.tmx --output out", r"a\.tmx: not XLIFF"),
+    ],
+)
+def test_what_cannot_work_with_documents_is_refused(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: str, message: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("docs/a.po", "docs/sub/a.po", "docs/sub/sub/a.po", "bad/a.po", "empty/a.pot"):
+        write(tmp_path / name, PO)
+    write(tmp_path / "bad" / "b.po", "not PO")
+    write(tmp_path / "de.po", 'msgid ""\nmsgstr "Language: de\\n"\n\nmsgid "a"\nmsgstr ""\n')
+    write(tmp_path / "a.tmx", '<tmx version="1.4"><body/></tmx>')
+    os.mkfifo(tmp_path / "fifo.po")
+    with pytest.raises(InputError, match=message):
+        command(*words.split())
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "text"), [("a.po.gz", PO), ("b.po.txt", PO), ("c.sdlxliff", XLIFF.format("")), ("d.xml", XLIFF.format(""))]
+)
+def test_documents_are_recognised_by_their_content(command: Command, tmp_path: Path, name: str, text: str) -> None:
+    path, output = tmp_path / "docs" / name, tmp_path / "out" / name
+    write(path.with_name("a.ts"), "export const a = 1;\n")
+    path.write_bytes(gzip.compress(text.encode()) if name.endswith("gz") else text.encode())
+    assert "files: 1, copied as they are: 0; messages without a translation: " in command(path, "--output", output)[1]
+    written = gzip.decompress(output.read_bytes()) if name.endswith("gz") else output.read_bytes()
+    assert b"fuzzy" in written or b"needs-review-translation" in written
+    assert not is_document(path.with_name("a.ts"))
+
+
+FORMATS = {
+    "The table %1$s has %2$d rows; %3$-10s  is %4$.*5$s of 100%%.": "c-format",
+    r"%lu bytes, %zu items and %5.1f%% by '%s'\n": "c-format",
+    "{0!r} is {1:>10.2f} of {items[0]}": "python-brace-format",
+    "%(total)d of %(name)s": "python-format",
+    "100% done": "c-format",
+    "About 5% of %d files": "c-format",
+    "The value of %d": "c-format",
+    r"  -h, --help    <b>show %s</b> &amp; [quit](a.md)\n  it\n": "c-format",
+}
+
+
+@pytest.mark.skipif(shutil.which("msgfmt") is None, reason="gettext is not installed")
+def test_gettext_accepts_filled_messages_without_their_flags(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A translation with other words first, or else in the same order, keeps every span in the file."""
+
+    def swapped(text: str) -> list[str]:
+        if "value" in text or "5%" in text:
+            return [text.replace("⟦1⟧", "%s").replace("% of", "% environ")]
+        first, *others = text.split()
+        return [" ".join([*others, first]), text]
+
+    messages = [f'#, {kind}\nmsgid "{text}"\nmsgstr ""\n\n' for text, kind in FORMATS.items()]
+    fill_by(swapped, write(tmp_path / "a.po", "".join([HEADER, *messages])), tmp_path / "b.po")
+    report = capsys.readouterr().err
+    assert "review: 5; of these with something missing or changed, named above: 0" in report
+    assert report.count("left as it is: lacks %") == 3
+    subprocess.run(["msgattrib", "--clear-fuzzy", tmp_path / "b.po", "-o", tmp_path / "c.po"], check=True)
+    subprocess.run(["msgfmt", "--check-format", "-o", os.devnull, tmp_path / "c.po"], check=True)
