@@ -77,7 +77,7 @@ once "$OUT/model" rnnsearch export "$OUT/third/model.pt" --half --beam 12 --lenp
 say "translating 30 sentences of manuals, guides and release notes"
 translate() { rnnsearch translate "$1" --model "$OUT/model" --output "$2"; }
 once "$OUT/sentences.fr" translate "$ROOT/recipes/docs_en_fr/sentences.en"
-for name in test picard wagtail cloudstack; do
+for name in test fpm-docs warehouse picard wagtail cloudstack; do
     say "$name: its messages translated, and left in English"
     once "$OUT/$name.fr" translate "$OUT/raw/$name.en"
     for text in "$OUT/$name.fr" "$OUT/raw/$name.en"; do
