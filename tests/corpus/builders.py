@@ -6,7 +6,10 @@ import random
 import subprocess
 import tempfile
 from pathlib import Path
+from typing import Any
 from xml.sax.saxutils import escape
+
+from fairseq import options
 
 from rnnsearch_fairseq.corpus.pairs import Pair
 
@@ -99,3 +102,12 @@ def run_script(folder: Path) -> list[list[str]]:
         environment = {"PATH": f"{place}:{os.environ['PATH']}", "PLACE": name}
         subprocess.run(["bash", "train.sh"], cwd=folder, env=environment, check=True, capture_output=True)
         return [path.read_text().split("\0")[:-1] for path in place.glob("*.words")]
+
+
+def parse(commands: list[list[str]], *beginning: str) -> Any:
+    """The options of the command of fairseq that begins with these words, of those that `run_script` returns."""
+    (words,) = (words for words in commands if words[: len(beginning)] == [*beginning])
+    words = [word for number, word in enumerate(words[1:]) if "--user-dir" not in words[number : number + 2]]
+    if beginning == ("fairseq-preprocess",):
+        return options.get_preprocessing_parser().parse_args(words)
+    return options.parse_args_and_arch(options.get_training_parser(), words)

@@ -6,21 +6,16 @@ from typing import Any
 
 import pytest
 import torch
-from fairseq import options
 
 from rnnsearch_fairseq.corpus.plan import make_script, plan_adaptation
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.inference.export import export
 from rnnsearch_fairseq.inference.loading import Usage, load_members
 from tests import trained
-from tests.corpus.builders import LANGUAGES, run_script, write_tsv
+from tests.corpus.builders import LANGUAGES, parse, run_script, write_tsv
 
-SENTENCES = {"The dog sleeps.": "Le chien dort.", "The black cat eats.": "Le chat noir mange."}
-CORPUS = [
-    (f"{source[:-1]} {number}.", f"{target[:-1]} {number}.")
-    for number in range(40)
-    for source, target in SENTENCES.items()
-]
+SENTENCES = [("The dog sleeps", "Le chien dort"), ("The black cat eats", "Le chat noir mange")]
+CORPUS = [(f"{source} {number}.", f"{target} {number}.") for number in range(40) for source, target in SENTENCES]
 
 
 @pytest.fixture(scope="module")
@@ -61,8 +56,7 @@ def test_the_script_builds_the_given_model(tmp_path: Path) -> None:
     commands = run_script(tmp_path)
     searches = [" ".join(words) for words in commands if words[1] in ("export", "translate")]
     assert len(searches) == 3 and all("--beam 7 --lenpen 2.0" in search for search in searches)
-    (words,) = (words for words in commands if words[0] == "fairseq-train")
-    args = options.parse_args_and_arch(options.get_training_parser(), [words[1], *words[4:]])
+    args = parse(commands, "fairseq-train")
     assert args.finetune_from_model == "start.pt" and args.max_update == 600 and args.lr == [0.002]
     for name, value in vars(member.config).items():
         assert "dropout" in name or getattr(args, name, False) == value

@@ -51,17 +51,11 @@ def test_translation_memories_of_many_programs(tmp_path: Path) -> None:
 
 def test_translation_memories_are_streamed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """At each unit, the tree has few of the elements before it; the parser reads some kilobytes ahead."""
-    kept = []
-
-    def count(unit: module.Any) -> dict[str, str]:
-        kept.append(len([*unit.getroottree().iter()]))
-        return {}
-
-    monkeypatch.setattr(module, "_read_texts", count)
+    sizes = []
+    monkeypatch.setattr(module, "_read_texts", lambda unit: sizes.append(len([*unit.getroottree().iter()])) or {})
     around = "<note/>" * 500 + "<!--x-->" * 500 + "<?x y?>" * 500
     (path,) = write_units(tmp_path, "".join(around + unit("one", "un") for _ in range(100)) + "</unexpected>")
-    assert len([*islice(read_tmx(path, LANGUAGES), 100)]) == 100
-    assert max(kept) < 5000
+    assert len([*islice(read_tmx(path, LANGUAGES), 100)]) == 100 and max(sizes) < 5000
 
 
 ENTITIES = "".join(f'<!ENTITY e{n} "{f"&e{n - 1};" * 20 if n else "ha" * 1000}">' for n in range(12))
@@ -88,17 +82,13 @@ def test_bad_files_are_refused(tmp_path: Path, name: str, content: bytes | None,
         list(read([tmp_path / name]))
 
 
-def test_what_is_no_file_in_a_folder_is_passed_over(tmp_path: Path) -> None:
-    files = write_tsv(tmp_path, make_pairs(3))
+def test_what_is_no_file_is_passed_over_and_two_files_have_the_order_of_the_languages(tmp_path: Path) -> None:
+    table, paths = write_tsv(tmp_path, make_pairs(3)), write_files(tmp_path, make_pairs(3))
     (tmp_path / "folder.po").mkdir()
     os.mkfifo(tmp_path / "pipe.po")
     for name in ("loop.po", "nothing.tmx"):
         (tmp_path / name).symlink_to("loop.po")
-    assert find_files([tmp_path]) == files
-
-
-def test_two_files_in_the_wrong_order_are_refused(tmp_path: Path) -> None:
-    paths = write_files(tmp_path, make_pairs(3))
+    assert find_files([tmp_path]) == table
     with pytest.raises(InputError, match="-s fr"):
         read_files(paths, ("fr", "en"), Counter())
     read_files(paths[::-1], ("fr", "en"), Counter())

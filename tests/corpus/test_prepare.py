@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fairseq import options
 
 from rnnsearch_fairseq.corpus import prepare as module
 from rnnsearch_fairseq.corpus import rows
@@ -20,7 +19,7 @@ from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.output import write_folder
 from rnnsearch_fairseq.text.codec import TextCodec
 from rnnsearch_fairseq.text.preparation import find_preparations, read_preparations
-from tests.corpus.builders import LANGUAGES, make_pairs, number_pairs, run_script, write_files, write_tsv
+from tests.corpus.builders import LANGUAGES, make_pairs, number_pairs, parse, run_script, write_files, write_tsv
 
 PAIRS = [
     ("Hello, world!", "Bonjour, le monde !"),
@@ -237,15 +236,6 @@ def test_what_a_killed_command_left_is_removed_and_a_second_command_is_refused(t
 
 
 # What follows
-
-
-def parse(commands: list[list[str]], *beginning: str) -> Any:
-    """The options of the command of fairseq that begins with these words."""
-    (words,) = (words for words in commands if words[: len(beginning)] == [*beginning])
-    words = [word for number, word in enumerate(words[1:]) if "--user-dir" not in words[number : number + 2]]
-    if beginning == ("fairseq-preprocess",):
-        return options.get_preprocessing_parser().parse_args(words)
-    return options.parse_args_and_arch(options.get_training_parser(), words)
 
 
 @pytest.mark.parametrize("words", [["--bpe", "0"], []])
