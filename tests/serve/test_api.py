@@ -1,4 +1,4 @@
-"""The JSON API and what keeps the server alive, without a network."""
+"""The JSON API, without a network, and the command's addresses."""
 
 import html
 import json
@@ -18,8 +18,7 @@ from fastapi.testclient import TestClient
 
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.inference.translator import Translator, load
-from rnnsearch_fairseq.serve import server as command
-from rnnsearch_fairseq.serve import worker
+from rnnsearch_fairseq.serve import server, worker
 from tests.trained import PAIRS, PARSES
 
 pytestmark = [pytest.mark.train, pytest.mark.filterwarnings("ignore::UserWarning")]
@@ -34,9 +33,6 @@ def ask(client: TestClient, *sentences: str, path: str = PLAIN, **fields: Any) -
     answer = json.loads(response.text.rstrip("\n").split("\n")[-1])
     assert len(answer["sentences"]) == len(sentences)
     return answer["sentences"]
-
-
-# Answers
 
 
 def test_translations_are_those_of_the_translator_with_words_and_weights(
@@ -91,34 +87,22 @@ def test_the_model_and_the_api_are_described(
     monkeypatch.setattr(translator, "description", "Trained on\ndogs.\n\nMore of it.")
     client = serve()
     model = {"source_lang": "en", "target_lang": "fr", "beam": 5, "reads_trees": False, "examples": ["The dog sleeps."]}
-    model["about"] = "Trained on dogs."
-    assert client.get("/api/model").json() == {**model, "max_translations": 32}
+    assert client.get("/api/model").json() == {**model, "about": "Trained on dogs.", "max_translations": 32}
     assert {"/api/model", PLAIN, STREAM} < {*client.get("/openapi.json").json()["paths"]}
     assert client.get("/").text.startswith("<!DOCTYPE html>")
 
 
-# Refusals
-
-
-def test_bad_sentences_are_refused_and_the_others_answered(client: TestClient) -> None:
+def test_bad_sentences_are_refused_and_the_others_answered_until_the_queue_is_full(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
     long, blank, other = ask(client, "x" * 10_001, " \u2028\t", "the dog sleeps .")
     assert "the text has 10,001 characters" in long["error"]
-    (translation,) = blank["translations"]
-    assert (translation["text"], translation["score"]) == (" \u2028\t", 0)
+    assert [blank["translations"][0][name] for name in ("text", "score")] == [" \u2028\t", 0]
     assert other["translations"][0]["text"] == "le chien dort."
-
-
-# Waiting
-
-
-def test_a_full_queue_is_politely_busy(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker, "MAX_WAITING", 0)
     response = client.post(STREAM, json={"sentences": ["a", "b"]})
     assert (response.status_code, response.headers["Retry-After"]) == (503, "1")
     assert "busy" in response.json()["error"]
-
-
-# The command
 
 
 @pytest.mark.parametrize(("host", "answered"), [("127.0.0.2", ["127.0.0.2", "localhost"]), ("0.0.0.0", ["other"])])
@@ -127,17 +111,14 @@ def test_at_a_loopback_address_only_its_names_are_answered(
 ) -> None:
     apps = []
     monkeypatch.setattr(sys, "argv", ["serve", "--model", "m", "--host", host, "--port", "0"])
-    monkeypatch.setattr(command, "load_with_replacements", lambda args: translator)
+    monkeypatch.setattr(server, "load_with_replacements", lambda args: translator)
     monkeypatch.setattr(uvicorn.Server, "run", lambda server, sockets: apps.append(server.config.app))
-    command.main()
+    server.main()
     client = TestClient(apps[0])
     for name in ("127.0.0.2", "localhost", "127.0.0.3", "other"):
         status = client.get("/", headers={"Host": name}).status_code
         assert status == (200 if name in answered or "other" in answered else 400), name
-
-
-def test_an_address_in_use_is_refused() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(InputError, match=f"--host 127.0.0.1 --port {port}"):
-            command.open_socket("127.0.0.1", port)
+            server.open_socket("127.0.0.1", port)

@@ -17,15 +17,19 @@ from tests.serve.live import PATIENCE, Live, serving
 
 pytestmark = [pytest.mark.train, pytest.mark.filterwarnings("ignore::UserWarning")]
 
-HEAD = b"POST /api/translate/stream HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: "
+STREAM, JSON = "/api/translate/stream", {"Content-Type": "application/json"}
+
+
+def send(live: Live, path: str, body: object) -> http.client.HTTPConnection:
+    """Send a request, without waiting for its answer."""
+    connection = http.client.HTTPConnection(*live.address, timeout=PATIENCE)
+    connection.request("POST", path, json.dumps(body), JSON)
+    return connection
 
 
 def ask(live: Live, sentence: str) -> str:
     """Request a translation as the page does."""
-    connection = http.client.HTTPConnection(*live.address, timeout=PATIENCE)
-    with contextlib.closing(connection):
-        body = json.dumps({"sentences": [sentence]})
-        connection.request("POST", "/api/translate/stream", body, {"Content-Type": "application/json"})
+    with contextlib.closing(send(live, STREAM, {"sentences": [sentence]})) as connection:
         response = connection.getresponse()
         assert response.status == 200
         return str(json.loads(response.read().splitlines()[-1])["sentences"][0]["translations"][0]["text"])
@@ -47,11 +51,9 @@ def test_only_a_client_that_reads_is_waited_for(paused: bool) -> None:
 
 
 def test_a_client_that_closes_its_own_side_is_answered(live: Live) -> None:
-    body = b'{"q": "The dog sleeps.", "source": "en", "target": "fr"}'
-    with socket.create_connection(live.address, PATIENCE) as client:
-        client.sendall(HEAD.replace(b"/api/translate/stream", b"/translate") + b"%d\r\n\r\n%b" % (len(body), body))
-        client.shutdown(socket.SHUT_WR)
-        answer = b"".join(iter(lambda: client.recv(4096), b""))
+    connection = send(live, "/translate", {"q": "The dog sleeps.", "source": "en", "target": "fr"})
+    connection.sock.shutdown(socket.SHUT_WR)
+    answer = b"".join(iter(lambda: connection.sock.recv(4096), b""))
     assert answer.startswith(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\n") and b"le chien dort." in answer
 
 
@@ -67,23 +69,21 @@ def test_the_real_client_of_libretranslate(live: Live) -> None:
 def test_who_waits_outlives_idle_connections_and_the_work_ends_when_clients_leave_and_at_sigterm(
     model: Path, tmp_path: Path
 ) -> None:
-    body, log = json.dumps({"sentences": ["The dog sleeps."]}), tmp_path / "log"
+    body, log = {"sentences": ["The dog sleeps."]}, tmp_path / "log"
     # As no translation may end, each has 100,000 words.
     endless = serving(model, log, "--min-len", "100000", "--max-len-b", "100000")
     with endless as running, contextlib.ExitStack() as stack:
-        for path in ("/api/translate", "/api/translate/stream", "/api/translate/stream"):
-            connection = http.client.HTTPConnection(*running.address, timeout=PATIENCE)
-            connection.request("POST", path, body, {"Content-Type": "application/json"})
-            if path.endswith("stream"):  # its first line comes when the work before it has ended
+        for path in ("/api/translate", STREAM, STREAM):
+            connection = send(running, path, body)
+            if path == STREAM:  # its first line comes when the work before it has ended
                 with connection.getresponse() as response:
                     assert json.loads(response.readline())["sentence"] == 0
             else:
                 time.sleep(1)
                 connection.close()
-        waiting = stack.enter_context(socket.create_connection(running.address, PATIENCE))
-        waiting.sendall(HEAD + b"%d\r\n\r\n%b" % (len(body), body.encode()))
+        waiting = stack.enter_context(contextlib.closing(send(running, STREAM, body))).sock
         assert waiting.recv(4096).startswith(b"HTTP/1.1 200 OK\r\n")
-        begun = (b"", b"GET / HT", HEAD + b"99\r\n\r\n{")
+        begun = (b"", b"GET / HT", b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99\r\n\r\n{")
         for number in range(MAX_CONNECTIONS + 50):
             client = stack.enter_context(socket.create_connection(running.address, PATIENCE))
             with contextlib.suppress(OSError):

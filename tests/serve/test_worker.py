@@ -17,14 +17,15 @@ pytestmark = pytest.mark.anyio
 LONG = "a" * 1_100
 
 
-class Gate:
-    """Work that waits until it is let in; "bad" fails, and other sentences are answered by themselves."""
+class Gate(Worker):
+    """A worker that waits until it is let in; "bad" fails, and other sentences are answered by themselves."""
 
     def __init__(self) -> None:
+        super().__init__(Namespace())
         self.batches: list[list[str]] = []
         self.entered, self.opened = threading.Event(), threading.Event()
 
-    def __call__(self, jobs: Sequence[Job]) -> None:
+    def translate(self, jobs: Sequence[Job]) -> None:
         self.batches.append([job.sentence.removeprefix(LONG) for job in jobs])
         self.entered.set()
         assert self.opened.wait(PATIENCE)
@@ -49,26 +50,20 @@ def anyio_backend() -> str:
 
 
 @pytest.fixture
-def gate() -> Gate:
-    return Gate()
-
-
-@pytest.fixture
-async def worker(gate: Gate, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Worker]:
+async def gate() -> AsyncIterator[Gate]:
     """A worker whose thread is at work on a first sentence."""
-    monkeypatch.setattr(Worker, "translate", lambda _, jobs: gate(jobs))
-    worker = Worker(Namespace())
-    task = asyncio.create_task(worker.run())
-    assert worker.submit(make("first"))
+    gate = Gate()
+    task = asyncio.create_task(gate.run())
+    assert gate.submit(make("first"))
     assert await asyncio.to_thread(gate.entered.wait, PATIENCE)
-    yield worker
+    yield gate
     gate.opened.set()
     task.cancel()
 
 
-async def test_a_batch_has_a_sentence_of_each_request_and_all_of_the_first(worker: Worker, gate: Gate) -> None:
+async def test_a_batch_has_a_sentence_of_each_request_and_all_of_the_first(gate: Gate) -> None:
     long, short, other = make(*[LONG + str(number) for number in range(6)]), make("b", "c", "d"), make("e")
-    assert all(map(worker.submit, (long, short, other)))
+    assert all(map(gate.submit, (long, short, other)))
     gate.opened.set()
     assert await answers(other) == ["e"]
     assert await answers(short) == ["b", "c", "d"]
@@ -76,34 +71,30 @@ async def test_a_batch_has_a_sentence_of_each_request_and_all_of_the_first(worke
     assert gate.batches == [["first"], ["0", "b", "e", "1", "2", "3"], ["4", "c", "5", "d"]]  # four long ones fill it
 
 
-async def test_requests_of_one_length_are_answered_in_order_of_arrival(worker: Worker, gate: Gate) -> None:
+async def test_requests_of_one_length_are_answered_in_order_of_arrival(gate: Gate) -> None:
     requests = [make(*[f"{name}{number}" for number in range(20)]) for name in "abcdef"]
-    assert all(map(worker.submit, requests))
+    assert all(map(gate.submit, requests))
     gate.opened.set()
     await asyncio.gather(*map(answers, requests))
     last = [next(n for n, batch in enumerate(gate.batches) if f"{name}19" in batch) for name in "abcdef"]
     assert last == sorted(last) and last[0] == last[1] == 1
 
 
-async def test_a_full_queue_refuses_requests_until_a_client_leaves(
-    worker: Worker, gate: Gate, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_full_queue_refuses_requests_until_a_client_leaves(gate: Gate, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MAX_WAITING", 2)
-    waiting, left = make("a", "b", "c"), make("d")
-    assert worker.submit(waiting) and worker.submit(left)
-    assert not worker.submit(make("i"))
+    waiting, left, last = make("a", "b", "c"), make("d"), make("j")
+    assert gate.submit(waiting) and gate.submit(left) and not gate.submit(last)
     left.abandoned = True  # makes room at once, and is not worked on
-    last = make("j")
-    assert worker.submit(last)
+    assert gate.submit(last)
     gate.opened.set()
     assert (await answers(waiting), await answers(last)) == (["a", "b", "c"], ["j"])
     assert not any("d" in batch for batch in gate.batches)
 
 
-async def test_a_failure_costs_only_its_batch(worker: Worker, gate: Gate) -> None:
+async def test_a_failure_costs_only_its_batch(gate: Gate) -> None:
     gate.opened.set()
     failed, other = make("a", "bad"), make("c")
-    assert worker.submit(failed)
+    assert gate.submit(failed)
     assert ["MemoryError" in error for error in await answers(failed)] == [True, True]
-    assert worker.submit(other)
+    assert gate.submit(other)
     assert await answers(other) == ["c"]
