@@ -18,6 +18,18 @@ from rnnsearch_fairseq.inference.aligned_pairs import read_scores
 from tests.trained import PARSES, train
 
 SOURCE, TARGET = "It's a cat.\n\nThe zebra sleeps.\n", "C'est un chat.\nle\nle zèbre dort.\n"
+FILES = {
+    "en": SOURCE,
+    "fr": TARGET,
+    "raw.en": SOURCE[:12],
+    "raw.fr": TARGET[:15],
+    "prepared.en": "it &apos;s a cat .\n",
+    "prepared.fr": "c&apos; est un chat .\n",
+    "trees": f"{PARSES[4]}\n-\n(S (NP the zebra) sleeps .)\n",
+    "other.trees": f"{PARSES[0]}\n-\n-\n",
+    "short": "le\n",
+    "long": "le\nle\n" + "le " * 2000 + "\n",
+}
 Command = Callable[..., tuple[list[dict[str, Any]], str]]
 
 
@@ -26,8 +38,8 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("models")
     for arch in ("bahdanau_gru", "rnnencdec", "tree2seq_small"):
         train(folder / arch, arch)
-    (folder / "en").write_text(SOURCE)
-    (folder / "fr").write_text(TARGET)
+    for name, content in FILES.items():
+        (folder / name).write_text(content)
     return folder
 
 
@@ -36,8 +48,8 @@ def command(models: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.Capture
     """Run the command in this process; returns the lines and standard error."""
 
     def run(*words: str | Path, model: str = "bahdanau_gru", files: str = "en fr") -> tuple[list[dict[str, Any]], str]:
-        paths = [str(models / name) for name in files.split()]
-        monkeypatch.setattr(sys, "argv", ["score", *paths, "--model", str(models / model), *map(str, words)])
+        monkeypatch.chdir(models)
+        monkeypatch.setattr(sys, "argv", ["score", *files.split(), "--model", model, *map(str, words)])
         capfd.readouterr()
         score.main()
         out, err = capfd.readouterr()
@@ -51,8 +63,7 @@ def test_every_pair_is_a_line_and_is_read_again(command: Command, models: Path, 
     assert [record["id"] for record in records] == [0, 1, 2]
     assert records[0]["source"] == ["it", "&apos;s", "a", "cat", ".", "</s>"]
     assert records[2]["target"] == ["le", "<unk>", "dort", ".", "</s>"]
-    model = rnnsearch_fairseq.load(models / "bahdanau_gru")
-    expected = model.align(SOURCE.splitlines(), TARGET.splitlines())
+    expected = rnnsearch_fairseq.load(models / "bahdanau_gru").align(SOURCE.splitlines(), TARGET.splitlines())
     for record, alignment in zip(records, expected, strict=True):
         assert record["word_logprobs"] == pytest.approx(alignment.logprobs.tolist(), abs=1e-6)
         assert record["logprob"] == pytest.approx(alignment.logprobs.sum().item(), abs=1e-6)
@@ -66,38 +77,27 @@ def test_every_pair_is_a_line_and_is_read_again(command: Command, models: Path, 
     nll = -sum(record["logprob"] for record in records)
     assert f"scored 3 pairs, 13 target words with end-of-sentence: {nll / 3:.4f} nats a sentence" in summary
     assert f"perplexity {math.exp(nll / 13):.4f}" in summary
+    # Prepared text stays as it is. One pair, since in a batch of another size, the last digits of weights may differ.
+    assert command("--prepared", files="prepared.en prepared.fr")[0] == command(files="raw.en raw.fr")[0]
 
 
-def test_prepared_text_is_left_as_it_is(command: Command, models: Path) -> None:
-    (models / "prepared.en").write_text("it &apos;s a cat .\n")
-    (models / "prepared.fr").write_text("c&apos; est un chat .\n")
-    (prepared,), _ = command("--prepared", files="prepared.en prepared.fr")
-    # One pair, too: in a batch of another size, the last digits of the weights may differ.
-    (models / "raw.en").write_text(SOURCE.splitlines(keepends=True)[0])
-    (models / "raw.fr").write_text(TARGET.splitlines(keepends=True)[0])
-    assert prepared == command(files="raw.en raw.fr")[0][0]
-
-
-def test_trees_are_needed_and_read(command: Command, models: Path, tmp_path: Path) -> None:
-    (models / "trees").write_text(f"{PARSES[4]}\n-\n(S (NP the zebra) sleeps .)\n")
-    records, _ = command("--trees", models / "trees", model="tree2seq_small")
+def test_trees_are_read(command: Command) -> None:
+    records, _ = command("--trees", "trees", model="tree2seq_small")
     assert records[0]["phrases"] == [[0, 5], [1, 5], [1, 4], [2, 4]]
     assert records[1]["phrases"] == [] and records[1]["phrase_attention"] == [[], []]
     total = [sum(row) for field in ("alignment", "phrase_attention") for row in records[0][field][:1]]
     assert sum(total) == pytest.approx(1, abs=1e-4)
-    with pytest.raises(InputError, match="the model reads trees; give --trees"):
-        command(model="tree2seq_small")
-    (models / "trees").write_text(f"{PARSES[0]}\n-\n-\n")
-    with pytest.raises(InputError, match="en, line 1: leaf 1 of the parse is 'the', but word 1 is 'it'"):
-        command("--trees", models / "trees", model="tree2seq_small", files="en fr")
 
 
-def test_what_cannot_be_scored_is_refused_and_writes_nothing(command: Command, models: Path, tmp_path: Path) -> None:
-    (models / "short").write_text("le\n")
-    (models / "long").write_text("le\nle\n" + "le " * 2000 + "\n")
-    for files, message in (("en short", "short: ends at line 1"), ("en long", "long, line 3 has 2,000 words")):
+def test_what_cannot_be_scored_is_refused_and_writes_nothing(command: Command, tmp_path: Path) -> None:
+    plain, trees = "bahdanau_gru", "tree2seq_small"
+    for model, files, words, message in (
+        (plain, "en short", [], "short: ends at line 1"),
+        (plain, "en long", [], "long, line 3 has 2,000 words"),
+        (trees, "en fr", [], "the model reads trees; give --trees"),
+        (trees, "en fr", ["--trees", "other.trees"], "en, line 1: leaf 1 of the parse is 'the', but word 1 is 'it'"),
+        (plain, "en fr", ["--output", "fr"], "it would replace an input"),
+    ):
         with pytest.raises(InputError, match=message):
-            command("--output", tmp_path / "out", files=files)
-    with pytest.raises(InputError, match="it would replace an input"):
-        command("--output", models / "fr")
+            command("--output", tmp_path / "out", *words, model=model, files=files)
     assert os.listdir(tmp_path) == []
