@@ -1,7 +1,6 @@
 """The fairseq models ``rnnsearch`` and ``tree2seq``: the networks of modules/ behind fairseq's interfaces."""
 
 import argparse
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,7 +11,6 @@ from fairseq import utils
 from fairseq.data import Dictionary
 from fairseq.dataclass import FairseqDataclass
 from fairseq.models import (
-    ARCH_CONFIG_REGISTRY,
     FairseqEncoder,
     FairseqEncoderDecoderModel,
     FairseqIncrementalDecoder,
@@ -200,19 +198,14 @@ def read_config(cfg: Any, kind: type[NetworkConfig]) -> NetworkConfig:
 
 def register_architectures(model: str, architectures: dict[str, dict[str, Any]]) -> None:
     """Register the settings of each architecture for ``--arch``, and its name for Hydra's ``model._name``."""
-    for name, settings in ({model: {}} | architectures).items():
+    for name, settings in architectures.items():
 
         def architecture(args: Any, settings: dict[str, Any] = settings) -> None:
             for option, value in settings.items():
                 if getattr(args, option, None) is None:
                     setattr(args, option, value)
-            if isinstance(args, argparse.Namespace):
-                args.tpu = "--tpu" in sys.argv  # --bf16 sets it, too (options.py:201)
 
-        if name == model:  # fairseq has registered an empty architecture of this name
-            ARCH_CONFIG_REGISTRY[name] = architecture
-        else:
-            register_model_architecture(model, name)(architecture)
+        register_model_architecture(model, name)(architecture)
 
 
 class RNNsearchDecoder(NetworkDecoder):

@@ -171,7 +171,8 @@ def parse_with_hints(
 ) -> Any:
     """Parse as in fairseq, but answer a mistake in two lines, and print help with the options of --arch and --task.
 
-    fairseq parses twice, because --arch and --task add options; it prints help when it parses the first time.
+    ``--bf16`` is no ``--tpu`` here. fairseq parses twice, because --arch and --task add options; it prints help when it
+    parses the first time.
     """
     parser.__class__ = Parser
     words = sys.argv[1:] if words is None else words
@@ -184,6 +185,7 @@ def parse_with_hints(
     if len(rest) < len(words):
         parser.parse_args = print_help  # fairseq calls it the second time
     args = parse(parser, rest, **options)
+    args.tpu = "--tpu" in words  # --bf16 sets it, too (options.py:201)
     for path in utils.split_paths(getattr(args, "path", None) or ""):
         if path and args.checkpoint_shard_count == 1 and not os.path.exists(path):
             parser.error(f"argument --path: {path}: no such file")

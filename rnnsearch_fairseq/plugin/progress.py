@@ -42,7 +42,6 @@ class Progress:
 
     def __init__(self, total: int | None = None, name: str = "") -> None:
         self._total, self._name = total, name
-        self._first: tuple[float, float] | None = None  # updates and time of the first line, also of a resumed training
         self._shown = float("-inf")
 
     def show(self, line: str, now: float) -> str | None:
@@ -50,27 +49,17 @@ class Progress:
         if news := NEWS.search(line):
             return f"  {self._name}{news[news.lastindex]}"
         kind, statistics = read_statistics(line) or (EPOCH, {})
-        if kind == EPOCH or "num_updates" not in statistics:
+        if kind == EPOCH or "num_updates" not in statistics or (kind == UPDATES and now < self._shown + SECONDS):
             return None
-        self._first = self._first or (statistics["num_updates"], now)
-        if kind == UPDATES and now < self._shown + SECONDS:
-            return None
-        self._shown = now
-        parts = [f"update {statistics['num_updates']:,.0f}" + (f" of {self._total:,}" if self._total else "")]
+        self._shown, updates = now, statistics["num_updates"]
+        parts = [f"update {updates:,.0f}" + (f" of {self._total:,}" if self._total else "")]
         valid = "" if kind == UPDATES else "development "
         parts += [f"{valid}{name} {statistics[key]:.2f}" for key, name in STATISTIC_NAMES.items() if key in statistics]
-        return f"  {self._name}{' | '.join(parts)}{self._time_left(statistics, now)}"
-
-    def _time_left(self, statistics: Statistics, now: float) -> str:
-        """Estimated from the average speed since the first line; at the first line, from fairseq's ``ups``."""
-        updates = statistics["num_updates"]
-        done, seconds = updates - self._first[0], now - self._first[1]
-        speed = done / seconds if done and seconds else statistics.get("ups")
-        if not self._total or not speed or updates >= self._total:
-            return ""
-        seconds = (self._total - updates) / speed
-        unit, size = ("hours", 3600) if seconds > 5400 else ("min", 60) if seconds > 120 else ("s", 1)
-        return f" | about {max(1, seconds / size):.{int(size == 3600)}f} {unit} left"
+        if self._total and updates < self._total and statistics.get("ups"):
+            seconds = (self._total - updates) / statistics["ups"]
+            unit, size = ("hours", 3600) if seconds > 5400 else ("min", 60) if seconds > 120 else ("s", 1)
+            parts.append(f"about {max(1, seconds / size):.{int(size == 3600)}f} {unit} left")
+        return f"  {self._name}{' | '.join(parts)}"
 
 
 def main() -> None:
