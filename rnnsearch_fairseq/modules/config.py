@@ -15,9 +15,9 @@ SIZE = {"least": 1, "most": 100_000}  # of a layer, so that products of sizes do
 class NetworkConfig:
     """The options of both networks that are in neither paper, off by default.
 
-    A subclass adds the network's own options; ``output_width`` names the option that is the width of the output matrix.
-    Shared matrices: Press and Wolf (2017), *Using the Output Embedding to Improve Language Models*; named as in
-    fairseq's own models. Word dropout: see :class:`~rnnsearch_fairseq.modules.embedding.WordEmbedding`.
+    A subclass adds the network's own options. Shared matrices: Press and Wolf (2017), *Using the Output Embedding to
+    Improve Language Models*; named as in fairseq's own models. Word dropout: see
+    :class:`~rnnsearch_fairseq.modules.embedding.WordEmbedding`.
     """
 
     share_decoder_input_output_embed: bool = described(
@@ -52,10 +52,12 @@ class NetworkConfig:
     def check(self) -> None:
         """Raise an InputError unless each value fits its option, and the values fit together."""
         check_fields(self)
-        shared = [name for name in ("share_all_embeddings", "share_decoder_input_output_embed") if getattr(self, name)]
-        if shared and getattr(self, self.output_width) != self.embedding_size:  # type: ignore[attr-defined]
-            width = option(self.output_width)  # type: ignore[attr-defined]
-            raise InputError(f"{option(shared[0])} needs {width} and --embedding-size to be equal")
+
+    def check_sharing(self, width: str) -> None:
+        """Raise an InputError if the output matrix is shared, and its width, the option ``width``, differs."""
+        for name in ("share_all_embeddings", "share_decoder_input_output_embed"):
+            if getattr(self, name) and getattr(self, width) != self.embedding_size:  # type: ignore[attr-defined]
+                raise InputError(f"{option(name)} needs {option(width)} and --embedding-size to be equal")
 
 
 @dataclass
@@ -98,13 +100,9 @@ class RNNsearchConfig(NetworkConfig):
         """The width of an annotation h_j, and of a context."""
         return 2 * self.hidden_size if self.context == "attention" else self.hidden_size
 
-    @property
-    def output_width(self) -> str:
-        """The name of the option that is the width of the output matrix."""
-        return "output_rank" if self.output_rank else "maxout_size"
-
     def check(self) -> None:
         super().check()
+        self.check_sharing("output_rank" if self.output_rank else "maxout_size")
         if self.update_word == self.readout_state == "current":
             raise InputError("--update-word current excludes --readout-state current: s_i would have consumed y_i")
 
@@ -124,10 +122,9 @@ class Tree2SeqConfig(NetworkConfig):
     )
     reverse_source: bool = described(False, "read the source from the last word to the first (--constituents words)")
 
-    output_width = "hidden_size"  # the option that is the width of the output matrix
-
     def check(self) -> None:
         super().check()
+        self.check_sharing("hidden_size")
         if self.constituents == "phrases-only" and self.embedding_size != self.hidden_size:
             raise InputError("--constituents phrases-only needs --embedding-size and --hidden-size to be equal")
         if self.reverse_source and self.constituents != "words":

@@ -1,6 +1,7 @@
 """The cost of the softmax over the target vocabulary, with one ``(words, K_y)`` tensor in memory instead of three."""
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -10,6 +11,7 @@ from rnnsearch_fairseq.modules.fused.products import linear, transposed_product
 
 # Words whose costs are computed together: few enough to stay in a CPU's cache; on a GPU few launches matter more.
 ROWS, ROWS_ON_GPU = 64, 4096
+Cost = Callable[[Tensor, Tensor], Tensor]  # `_softmax_cost` of scores and targets
 
 
 def smoothed_loss(
@@ -30,8 +32,13 @@ def smoothed_loss(
     else:
         is_word = targets.ne(padding_idx)
         features, targets, padding_idx = features[is_word], targets[is_word], None
+    needs_gradient = torch.is_grad_enabled()
+
+    def cost(scores: Tensor, words: Tensor) -> Tensor:
+        return _softmax_cost(scores, words, padding_idx, needs_gradient, smoothing)
+
     tensors = (features, weight.to(features.dtype), bias.to(features.dtype))
-    return _SoftmaxLoss.apply(*tensors, targets, padding_idx, smoothing, torch.is_grad_enabled())
+    return _SoftmaxLoss.apply(*tensors, targets, needs_gradient, cost)
 
 
 class _SoftmaxLoss(torch.autograd.Function):
@@ -39,14 +46,7 @@ class _SoftmaxLoss(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any,
-        features: Tensor,
-        weight: Tensor,
-        bias: Tensor,
-        targets: Tensor,
-        padding_idx: int | None,
-        smoothing: float,
-        needs_gradient: bool,
+        ctx: Any, features: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, needs_gradient: bool, cost: Cost
     ) -> tuple[Tensor, Tensor]:
         size = ROWS_ON_GPU if features.is_cuda else ROWS
         if needs_gradient:
@@ -54,12 +54,8 @@ class _SoftmaxLoss(torch.autograd.Function):
             parts = scores.split(size)
         else:  # the cost alone needs the scores of a few words at a time
             scores, parts = None, (linear(rows, weight, bias) for rows in features.split(size))
-        costs = [
-            _softmax_cost(part, words, padding_idx, needs_gradient, smoothing)
-            for part, words in zip(parts, targets.split(size))
-        ]
         ctx.save_for_backward(features, weight, scores)
-        loss, nll = functools.reduce(torch.add, costs)
+        loss, nll = functools.reduce(torch.add, map(cost, parts, targets.split(size)))
         ctx.mark_non_differentiable(nll)
         return loss.clone(), nll  # a view must not be changed in place, as fairseq does with the cost
 
@@ -70,7 +66,7 @@ class _SoftmaxLoss(torch.autograd.Function):
         scale = grad_loss.to(grads.dtype)  # multiplies the products, which are smaller than grads
         grad_features = linear(grads, weight.T).mul_(scale)
         grad_weight = transposed_product(grads, features * scale)
-        return grad_features, grad_weight, grads.sum(dim=0).mul_(scale), None, None, None, None
+        return grad_features, grad_weight, grads.sum(dim=0).mul_(scale), None, None, None
 
 
 def _softmax_cost(
