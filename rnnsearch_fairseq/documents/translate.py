@@ -87,7 +87,9 @@ def translate_documents(translator: Translator, data: Path, out: Path) -> None:
     In a folder, documents in another language, templates of PO and all other files are copied.
     """
     inside = sorted(data.rglob("*")) if data.is_dir() else [data]
-    paths = [path for path in inside if path == data or (path.is_file() and LEFT.isdisjoint(path.parts))]
+    paths = [
+        path for path in inside if path == data or (path.is_file() and LEFT.isdisjoint(path.relative_to(data).parts))
+    ]
     check_not_input([out / path.relative_to(data) for path in paths], paths)
     documents = _read(paths, data, translator.languages[1])
     counts: Counter[str] = Counter(files=len(documents), copied=len(paths) - len(documents))

@@ -35,6 +35,8 @@ def read_xml(content: bytes) -> Document:
     name = etree.QName(root).localname
     if name not in ("TS", "xliff"):
         raise ValueError(f"its first element is {name}")
+    if next(root.iter(etree.Entity), None) is not None:
+        raise ValueError("it defines entities")
     is_second = root.get("version", "").startswith("2")
     store = (_QtFile if name == "TS" else Xliff2File if is_second else Xliff1File)(BytesIO(content))
     store.XMLindent = {"max_level": 0, "toplevel": False}  # the blanks between elements stay as they are
@@ -96,9 +98,8 @@ def _segments(element: Any) -> dict[str, Any]:
 def _xliff_unit(element: Any, source: Any, target: Any, place: Callable[[], list[Any]]) -> Unit:
     preserve = source.xpath("ancestor-or-self::*/@xml:space")[-1:] == ["preserve"]
     (text, tags), (translation, _) = _read(source, preserve), _read(target, preserve)
-    is_segment = etree.QName(element).localname == "segment"
-    state = (element if is_segment else element.find("{*}target") if target is not None else element).get("state") or ""
-    finished = not state.startswith(UNFINISHED)
+    is_segment, whole = etree.QName(element).localname == "segment", element.find("{*}target")
+    finished = not (element if is_segment or whole is None else whole).get("state", "").startswith(UNFINISHED)
     # Tools for translators write the source itself, or tags alone, before there is a translation.
     if not SHOWN.sub("", translation).strip() or (translation == text and not finished):
         translation = ""
@@ -126,9 +127,7 @@ def _parts(element: Any) -> Iterator[Part]:
         xml = NAMESPACE.sub("", etree.tostring(child, encoding="unicode", with_tail=False))
         begin = xml.partition(">")[0]
         name = begin[1:].partition(" ")[0]
-        if child.tag is etree.Entity:
-            yield Part(xml, xml, "-")
-        elif not isinstance(child.tag, str):  # a comment
+        if not isinstance(child.tag, str):  # a comment
             pass
         elif begin.endswith("/") or etree.QName(child).localname in CODE or child.get("translate") == "no":
             yield Part(f"{begin.rstrip('/')}/>", xml, "-")

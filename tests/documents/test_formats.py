@@ -316,6 +316,7 @@ def test_what_repeats_takes_no_quadratic_time(tmp_path: Path, name: str) -> None
         ("a.md", b"a\n" * 21, "or 20 texts; split it"),
         ("a.xlf", XLIFF.replace("</group>", "").encode(), r"a\.xlf: not XLIFF .*line \d+"),
         ("a.xlf", b"<html/>", "not XLIFF .*its first element is html"),
+        ("a.xlf", b'<!DOCTYPE xliff [<!ENTITY a "b">]><xliff>&a;</xliff>', "not XLIFF .*it defines entities"),
         ("a.html", "<p>été".encode("latin-1"), "not HTML .*UTF-8 with iconv"),
         ("a.md", "été".encode("latin-1"), "not Markdown .*UTF-8 with iconv"),
     ],
