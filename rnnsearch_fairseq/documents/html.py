@@ -31,10 +31,11 @@ KEPT = {
     "tt", "var", "video", "xmp"
 }  # fmt: skip
 VOID = {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "param", "source", "track", "wbr"}
-# The elements that end where another one of them begins, though they lack an end tag, unless a list is between; and how
-# many elements are asked. Where another block begins, a paragraph ends.
-ROWS = {"li"}, {"dd", "dt"}, {"option"}, {"td", "th"}, {"tr"}, {"tbody", "thead"}
-CLOSED = {name: row for row in ROWS for name in row}
+# The elements that end where another one of them begins, though they lack an end tag, unless a list is between (for
+# items of lists: or a block); and how many elements are asked. A paragraph ends where a block begins.
+ITEMS = {"dd", "dt", "li"}
+ROWS = {"li"}, {"dd", "dt"}, {"option"}, {"td", "th"}, {"tr"}, {"tbody", "thead"}, {"h1", "h2", "h3", "h4", "h5", "h6"}
+CLOSED = {name: row | {"p"} for row in ROWS for name in row}
 LISTS = {"dl", "menu", "ol", "select", "table", "ul"}
 MAX_OPEN = 100
 ATTRIBUTES = {"alt", "aria-label", "placeholder", "title"}  # for readers
@@ -92,14 +93,19 @@ def _merge_kept(tokens: Iterable[tuple[Place, Any]]) -> Iterator[tuple[Place, st
 
 def _close(opened: list[str], name: str, is_end: bool) -> None:
     """Remove the elements from ``opened`` that end with a tag, as browsers do."""
-    is_block = name not in INLINE and name not in KEPT and name not in VOID
-    closed = {name} if is_end else CLOSED.get(name, {"p"} if is_block else ())
+    closed = {name} if is_end else CLOSED.get(name, {"p"} if _is_block(name) else ())
     for place in reversed(range(len(opened))[-MAX_OPEN:]):
-        if opened[place] in closed:
+        element = opened[place]
+        if element in closed:
             del opened[place:]
+            if element == name or is_end:
+                break
+        elif not is_end and (element in LISTS or (name in ITEMS and _is_block(element) and element != "div")):
             break
-        if opened[place] in LISTS and not is_end:
-            break
+
+
+def _is_block(name: str) -> bool:
+    return name not in INLINE and name not in KEPT and name not in VOID
 
 
 def _tokens(page: Page, place: Place) -> Iterator[tuple[Place, Any]]:

@@ -90,6 +90,8 @@ def test_texts_are_found_and_written_back(html: str, sources: list[str], written
         ("<p translate=no>x", "<ul><li>a</ul>"),
         ("<ul><li translate=no>x<ul><li>x</ul>x", "<li>a</ul>"),
         ("<ul><li translate=no>x", "</ul>a"),
+        ("<ul><li><p translate=no>x", "<li>a</ul>"),
+        ("<h2 translate=no>x", "<h3>a"),
         ("<dl><dt translate=no>x<dd>", "a</dl>"),
         ("<table><tr><td translate=no>x", "<td>a<tr><td>a</table>"),
         ("<table><tr translate=no><td>x<td>x", "<tr><td>a</table>"),
