@@ -1,13 +1,16 @@
 """BLEU by sacrebleu, cased, of tokens as they are."""
 
+from collections import Counter
 from collections.abc import Sequence
+from functools import cache
+from itertools import chain
 
 import numpy as np
 from sacrebleu.metrics import BLEU
 
 from recipes.reproduce.bootstrap import Scored
 
-_counted: dict[tuple[str, str], list[int]] = {}  # of each pair of sentences: many translations of a test set are equal
+ORDERS = 4  # n-grams of 1 to 4 words
 
 
 def metric() -> BLEU:
@@ -22,18 +25,26 @@ def bleu(hypotheses: Sequence[str], references: Sequence[str]) -> float:
 
 def scored_by_bleu(hypotheses: Sequence[str], references: Sequence[str], penalised: bool = True) -> Scored:
     """Count the statistics of BLEU; unless ``penalised``, BLEU has no brevity penalty."""
-    return Scored(_count(hypotheses, references), compute_bleu if penalised else unpenalised_bleu)
+    counts = [_count(*pair) for pair in zip(hypotheses, references, strict=True)]
+    return Scored(np.array(counts, dtype=float), compute_bleu if penalised else unpenalised_bleu)
 
 
-def _count(hypotheses: Sequence[str], references: Sequence[str]) -> np.ndarray:
-    """``(sentences, 10)``: words of hypothesis and reference, n-grams that match, and n-grams, for n of 1 to 4."""
-    pairs = list(zip(hypotheses, references, strict=True))
-    if new := [pair for pair in dict.fromkeys(pairs) if pair not in _counted]:
-        lines, expected = zip(*new)
-        # sacrebleu's public methods count a whole corpus. A call of them for each sentence takes more than twice as
-        # long.
-        _counted.update(zip(new, metric()._extract_corpus_statistics(lines, [expected])))
-    return np.array([_counted[pair] for pair in pairs], dtype=float)
+@cache  # many translations of a test set are equal
+def _count(hypothesis: str, reference: str) -> list[int]:
+    """Words of hypothesis and reference, n-grams that match, and n-grams, for n of 1 to 4."""
+    words, ngrams, expected = len(hypothesis.split()), _ngrams(hypothesis), _ngrams_of_reference(reference)
+    matches = [0] * ORDERS
+    for ngram in ngrams.keys() & expected.keys():
+        matches[len(ngram) - 1] += min(ngrams[ngram], expected[ngram])
+    return [words, len(reference.split()), *matches, *(max(0, words - order) for order in range(ORDERS))]
+
+
+def _ngrams(line: str) -> Counter[tuple[str, ...]]:
+    words = line.split()
+    return Counter(chain.from_iterable(zip(*(words[start:] for start in range(n))) for n in range(1, ORDERS + 1)))
+
+
+_ngrams_of_reference = cache(_ngrams)
 
 
 def brevity_penalty(totals: np.ndarray) -> np.ndarray:
