@@ -1,4 +1,4 @@
-"""The command line: cases in processes of their own, in turns. How fast anything is, no test says."""
+"""Cases in processes of their own, in turns, and their work. How fast anything is, no test says."""
 
 import re
 import shlex
@@ -8,11 +8,15 @@ from string import Template
 import pytest
 
 from recipes.benchmark.__main__ import Case, Timing, format_table, parse_arguments
+from recipes.benchmark.workloads import Size, Training, Translation
 from rnnsearch_fairseq.errors import InputError
 from tests.commands import run
-from tests.recipes.benchmark.builders import TINY, TRAIN, WORDS
 
 ROOT = Path(__file__).resolve().parents[3]
+SIZES = "--embedding-size 8 --hidden-size 8"
+TINY = shlex.split(f"--arch bahdanau_gru_small {SIZES} --alignment-size 8 --maxout-size 8")
+WORDS = shlex.split(f"--arch anmt_small {SIZES}")
+TRAIN = shlex.split("--task translation --criterion summed_nll --optimizer adam --lr 0.001 --clip-norm 1 --cpu")
 
 
 def test_cases_come_before_common_options() -> None:
@@ -65,3 +69,25 @@ def test_models_train_in_turns_and_a_case_that_fails_is_named(tmp_path: Path) ->
     assert "Traceback" not in done.stderr
     assert done.stdout.startswith("2 rounds of 2 batches; torch ")
     assert re.findall(r"^\| (\w+) \|", done.stdout, re.MULTILINE) == ["words", "search"]
+
+
+def test_a_training_has_the_sizes() -> None:
+    training = Training([*TRAIN, *TINY, "-s", "en", "-t", "fr"], Size(updates=3, vocabulary=37, lengths=4, batch=2))
+    task = training.trainer.task
+    assert [len(task.source_dictionary), len(task.target_dictionary)] == [37, 37]
+    assert len(training.batches) == 3 and training.count == 3 * 2 * 4
+    for batch in training.batches:
+        training.step(batch)
+    assert training.trainer.get_num_updates() == 3
+    assert training.peak() > 37 * 8 * 4, "the gradients of the output matrix, at least"
+
+
+@pytest.mark.parametrize("model", [WORDS, TINY], ids=["tree2seq", "rnnsearch"])
+def test_a_random_model_writes_translations_of_the_length(model: list[str]) -> None:
+    options = [*model, "--task", "translation", "--beam", "2", "--cpu"]
+    translation = Translation(options, Size(updates=3, vocabulary=20, lengths=4, batch=2))
+    assert translation.count == 3 * 2
+    hypotheses = [
+        hypothesis for batch in translation.batches for beam in translation.step(batch) for hypothesis in beam
+    ]
+    assert {len(hypothesis["tokens"]) for hypothesis in hypotheses} == {4}

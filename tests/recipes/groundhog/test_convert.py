@@ -3,7 +3,6 @@
 import re
 import shlex
 from collections.abc import Callable
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ from rnnsearch_fairseq.inference.loading import Member, load_members
 from rnnsearch_fairseq.text.vocabulary import Vocabulary
 from tests.builders import make_sample
 from tests.commands import run
-from tests.recipes.groundhog.builders import SOURCE, TARGET, UNITS, WIDTH, Original, make_original
+from tests.recipes.groundhog.builders import SOURCE, TARGET, Original, make_original
 from tests.recipes.reproduce.builders import printed_by
 from tests.reference import groundhog
 from tests.reference.recorded import RECORDED, needs_recorded, recorded
@@ -142,23 +141,7 @@ def test_words_spelt_like_symbols_stay_words(tmp_path: Path) -> None:
     assert Vocabulary.read(out / "dict.en.txt").encode(["<unk>", "UNK"]).tolist() == [4, 8, 2]
 
 
-# The configuration, and the command
-
-
-@pytest.mark.parametrize("encdec", [False, True])
-def test_the_checkpoint_describes_the_model(tmp_path: Path, encdec: bool) -> None:
-    original = make_original(encdec)
-    pool, alignment = 3, 7
-    original.state |= {"maxout_part": 3.0, "unary_activ": "Maxout(3)"}
-    original.arrays["W1_dec_deep_softmax"] = np.ones((UNITS // pool, WIDTH))
-    if not encdec:
-        for name, shape in {"A": (2 * UNITS, alignment), "B": (UNITS, alignment), "D": (alignment, 1)}.items():
-            original.arrays[f"{name}_dec_transition_0"] = np.ones(shape)
-    config = asdict(load(original.convert(tmp_path)).config)
-    sizes = {"embedding_size": WIDTH, "hidden_size": UNITS, "maxout_size": 2, "maxout_pool": 3, "output_rank": WIDTH}
-    order = {"update_word": "current", "readout_state": "previous", "context": "last" if encdec else "attention"}
-    assert config.items() >= (sizes | order).items()
-    assert encdec or config["alignment_size"] == alignment
+# The command
 
 
 def test_the_command_names_the_dictionaries_by_their_languages(tmp_path: Path) -> None:
