@@ -67,18 +67,18 @@ def described(default: Any, text: str, **limits: Any) -> Any:
 
 def check_fields(config: Any, name: Callable[[str], str] = option) -> None:
     """Raise an InputError, which calls a field ``name(field)``, unless all values have their types and limits."""
-    for known in fields(config):
-        value, limits = getattr(config, known.name), known.metadata
+    for member in fields(config):
+        value, kind, limits = getattr(config, member.name), member.type, member.metadata
         if "choices" in limits:
             fits, expected = value in limits["choices"], f"one of {', '.join(map(str, limits['choices']))}"
-        elif known.type in (int, float):
+        elif kind in (int, float):
             least, most = limits.get("least", 0), limits.get("most", MAX_VALUE)
-            fits = type(value) in (int, known.type) and least <= value <= most
-            expected = f"a {'whole ' * (known.type is int)}number from {least:,} to {most:,}"
+            fits = type(value) in (int, kind) and least <= value <= most
+            expected = f"a {'whole ' * (kind is int)}number from {least:,} to {most:,}"
         else:
-            fits, expected = isinstance(value, known.type), "true or false" if known.type is bool else "a text or none"
+            fits, expected = isinstance(value, kind), "true or false" if kind is bool else "a text or none"
         if not fits:
-            raise InputError(f"{name(known.name)} is {quote(repr(value))}; give {expected}")
+            raise InputError(f"{name(member.name)} is {quote(repr(value))}; give {expected}")
 
 
 def print_without_traceback(of_interrupts: bool = True) -> None:

@@ -13,7 +13,7 @@ MANY_PAIRS = 1_000_000  # from here on, the first paper's own training
 FEW_PAIRS = 10_000
 SHORTLIST = 30_004  # the paper's 30,000 words, and fairseq's four symbols
 TERMS_FILE = "terms.txt"
-START = "start.pt"  # the given model, as a checkpoint
+START = "start.pt"  # the model of --from, as a checkpoint
 WITHOUT_TOKENIZER = ("ja", "ko", "th")  # languages that sacrebleu cannot tokenize without more packages
 ADAM = [
     "--dropout {dropout} --readout-dropout {dropout} --word-dropout {word_dropout} --criterion smoothed_nll",
@@ -26,7 +26,7 @@ PAPER_MODEL = [
     "--arch bahdanau_gru --task rnnsearch --pool-batches 20 --max-words 50",
     "--criterion summed_nll --optimizer adadelta --clip-norm 1 --max-epoch 5",
 ]
-GIVEN_MODEL = [f"--arch rnnsearch --task rnnsearch --finetune-from-model {START}", *ADAM]
+BASE_MODEL = [f"--arch rnnsearch --task rnnsearch --finetune-from-model {START}", *ADAM]
 
 
 @dataclass(frozen=True)
@@ -58,35 +58,35 @@ def plan_adaptation(pairs: int) -> Plan:
     return Plan(pairs, batch, 0.25, max(200, 8 * -(-pairs // batch)), rate=0.002, word_dropout=0.05)
 
 
-def make_script(languages: Pair, plan: Plan, joined: bool, given: Member | None = None, terms: bool = False) -> str:
+def make_script(languages: Pair, plan: Plan, joined: bool, base: Member | None = None, terms: bool = False) -> str:
     """The script ``train.sh``.
 
     Args:
         joined: whether both languages have one dictionary.
-        given: the model of ``--from``, whose options and search are kept.
+        base: the model of ``--from``, whose options and search are kept.
         terms: whether `TERMS_FILE` lies beside the script.
     """
     source, target = languages
     sharing = "share-all-embeddings" if joined else "share-decoder-input-output-embed"
-    chosen = vars(plan) | {"warmup": min(400, plan.updates // 5), "sharing": sharing}
+    numbers = vars(plan) | {"warmup": min(400, plan.updates // 5), "sharing": sharing}
     template = SMALL_MODEL if plan.pairs < MANY_PAIRS else PAPER_MODEL
     dictionaries: list[Any] = ["--nwordssrc", SHORTLIST, "--nwordstgt", SHORTLIST, "--padding-factor", 1]
     if plan.pairs < MANY_PAIRS:  # words seen once become <unk>, so that it is learnt
         dictionaries += ["--thresholdsrc", 2, "--thresholdtgt", 2]
     if joined:
         dictionaries = ["--joined-dictionary"]
-    if given is not None:
-        template, dictionaries = GIVEN_MODEL, ["--srcdict", f"dict.{source}.txt", "--tgtdict", f"dict.{target}.txt"]
-    model = [*shlex.split(" ".join(template).format(**chosen)), "--batch-size", plan.batch]
-    sizes = {name: value for name, value in (vars(given.config) if given else {}).items() if "dropout" not in name}
+    if base is not None:
+        template, dictionaries = BASE_MODEL, ["--srcdict", f"dict.{source}.txt", "--tgtdict", f"dict.{target}.txt"]
+    model = [*shlex.split(" ".join(template).format(**numbers)), "--batch-size", plan.batch]
+    sizes = {name: value for name, value in (vars(base.config) if base else {}).items() if "dropout" not in name}
     settings = {
         "source": source,
         "target": target,
         "updates": plan.updates,
-        "given": START if given else "",
+        "base": START if base else "",
         "dictionaries": dictionaries,
         "model": model + command_options(sizes),
-        "search": command_options((given and given.usage.search) or {"beam": 12}),
+        "search": command_options((base and base.usage.search) or {"beam": 12}),
         "terms": ["--terms", TERMS_FILE] if terms else [],
         "tokens": ["--tokenize", "char"] if target[:2] in WITHOUT_TOKENIZER else ["-l", f"{source}-{target}"],
     }
@@ -96,7 +96,7 @@ def make_script(languages: Pair, plan: Plan, joined: bool, given: Member | None 
 
 
 def _quote(value: Any) -> str:
-    """A value as one word for the shell, whatever a given model or a language holds; a list as an array."""
+    """A value as one word for the shell, whatever a model or a language holds; a list as an array."""
     if not isinstance(value, list):
         return shlex.quote(str(value))
     words = map(_quote, value)

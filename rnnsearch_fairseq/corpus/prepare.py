@@ -206,8 +206,8 @@ def _make_parser() -> ArgumentParser:
     add("data", type=Path, nargs="+", help="folder of the raw text; or two text files, or others, to be split")
     add("out", type=Path, help="folder to write; made if it is not there")
     add_languages(parser)
-    given = "go on from this model: folder or checkpoint. The text is prepared as the model's, with its subwords"
-    add("--from", dest="given", metavar="MODEL", help=given)
+    base = "go on from this model: folder or checkpoint. The text is prepared as the model's, with its subwords"
+    add("--from", dest="base", metavar="MODEL", help=base)
     add("--terms", type=Path, metavar="FILE", help=f"with --from: {TERMS}")
     add("--train", help="name of the training files in a folder, without the language (default: train)")
     add("--valid", help="name of the development files (default: valid)")
@@ -236,7 +236,7 @@ def main() -> None:
     for language in languages:
         check_language(language)
     settings = Settings(**{field.name: getattr(args, field.name) for field in fields(Settings)})
-    model = None if args.given is None else _load_given(args.given, languages, settings)
+    model = None if args.base is None else _load_base(args.base, languages, settings)
     if args.terms is not None and model is None:
         raise InputError("--terms: only a model of --from keeps terms; give it, or leave the terms out")
     terms = NO_TERMS if args.terms is None else Terms.read(args.terms)
@@ -246,7 +246,7 @@ def main() -> None:
     outputs = PARTS if files_of_parts else (*PARTS, *(f"raw/{part}" for part in PARTS))
     check_rereadable(*inputs)
     replaced = chain(*(texts_of(args.out / name, *languages) for name in outputs))
-    check_not_input(replaced, inputs + (model_files(args.given) if model else []))
+    check_not_input(replaced, inputs + (model_files(args.base) if model else []))
     for path in (args.out / "bin", args.out / "checkpoints"):
         if os.path.exists(path):
             raise InputError(f"{path}: a training with text prepared before; remove it, or give another OUT")
@@ -275,7 +275,7 @@ def main() -> None:
     print(f"\nTo train, translate the test set and score it: bash {shlex.quote(str(args.out / SCRIPT))}")
 
 
-def _load_given(path: str, languages: Pair, settings: Settings) -> Member:
+def _load_base(path: str, languages: Pair, settings: Settings) -> Member:
     """Load the model of ``--from``."""
     if settings != Settings():
         raise InputError("--from: the text is prepared as the model's; leave out all other options of the preparation")

@@ -161,17 +161,17 @@ def split_files(
     readers = read_files(files, languages, dropped)
     pairs = Rows(clean())
     sentences = np.array(hashes, np.uint64).reshape(-1, 2)
-    kept = np.sort(np.unique(sentences, axis=0, return_index=True)[1])
-    dropped["that came before"] = len(pairs) - len(kept)
+    unique = np.sort(np.unique(sentences, axis=0, return_index=True)[1])
+    dropped["that came before"] = len(pairs) - len(unique)
     reasons = ", ".join(f"{count:,} {reason}" for reason, count in dropped.items() if count)
-    print(f"read {len(kept) + dropped.total():,} pairs of {names}; dropped {dropped.total():,} ({reasons or 'none'})")
+    print(f"read {len(unique) + dropped.total():,} pairs of {names}; dropped {dropped.total():,} ({reasons or 'none'})")
     print(f"tags and entities are {'kept' if keep_markup else 'taken out (--keep-markup keeps them)'}")
-    sizes = sizes or (min(1000, len(kept) // 20),) * 2
-    parts = assign_parts(sentences[kept], np.array(file_numbers)[kept], sizes, seed)
+    sizes = sizes or (min(1000, len(unique) // 20),) * 2
+    parts = assign_parts(sentences[unique], np.array(file_numbers)[unique], sizes, seed)
     counts = np.bincount(parts, minlength=len(PARTS) + 1)
     listing = ", ".join(f"{part} {count:,}" for part, count in zip((*PARTS, "left out"), counts))
     if not all(counts[:LEFT_OUT]):
-        few = f"{len(kept)} pairs are too few to split ({listing}; equal sentences stay in one part)"
+        few = f"{len(unique)} pairs are too few to split ({listing}; equal sentences stay in one part)"
         raise InputError(f"{names}: {few}; give more text, or other sizes with --split DEV TEST")
-    print(f"split {len(kept):,} pairs (seed {seed}): {listing} (no sentence is in two parts)")
-    return {part: pairs.select(kept[parts == number]) for number, part in enumerate(PARTS)}
+    print(f"split {len(unique):,} pairs (seed {seed}): {listing} (no sentence is in two parts)")
+    return {part: pairs.select(unique[parts == number]) for number, part in enumerate(PARTS)}

@@ -33,9 +33,9 @@ score() { # MODEL TRANSLATIONS: translate the test set, and compare it with its 
     [ "$2" -nt model ] || rnnsearch translate "raw/test.$source" --model "$1" "${search[@]}" "${terms[@]}" --output "$2"
     sacrebleu "raw/test.$target" -i "$2" -m bleu chrf -f text "${tokens[@]}"
 }
-if [ -n "$given" ]; then
+if [ -n "$base" ]; then
     echo "before, by the given model:"
-    score "$given" "test.before.$target"
+    score "$base" "test.before.$target"
     echo "after:"
 fi
 score model "test.hyp.$target"

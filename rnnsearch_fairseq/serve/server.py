@@ -1,8 +1,8 @@
 """Serve a translation page, a JSON API and LibreTranslate's API.
 
-The page shows a translation while it is found, its alignment, and the other translations in the beam. Only this machine
-can reach the server, unless --host says otherwise; as it has no log-in, let other machines in only through a proxy that
-has one. The README of rnnsearch_fairseq/serve says more.
+The page shows a translation as the search builds it, its alignment, and the other translations in the beam. Only this
+machine can reach the server, unless --host says otherwise. It has no log-in: let other machines in only through a proxy
+that has one. The README of rnnsearch_fairseq/serve says more.
 
   rnnsearch serve --model checkpoints
 """
@@ -74,8 +74,8 @@ def make_app(worker: Worker, hosts: Sequence[str] = LOOPBACK, cors: Sequence[str
         examples=translator.examples,
     )
     app.add_middleware(check_request, cors=cors)
-    named = [urlsplit(origin).hostname or origin for origin in cors]
-    app.add_middleware(TrustedHostMiddleware, allowed_hosts=[*hosts, *named])
+    names = [urlsplit(origin).hostname or origin for origin in cors]
+    app.add_middleware(TrustedHostMiddleware, allowed_hosts=[*hosts, *names])
     if cors:
         app.add_middleware(CORSMiddleware, allow_origins=cors, allow_methods=["GET", "POST"], allow_headers=["*"])
     for kind in (RequestValidationError, ValidationError, InputError, HTTPException):

@@ -167,15 +167,15 @@ class Worker:
 
     def _watcher(self, texts: dict[Job, Text]) -> OnStep:
         """A function that shows unfinished translations, and ends the search if nobody waits for any."""
-        jobs, shown = [*texts], time.monotonic()
+        jobs, last = [*texts], time.monotonic()
 
         def watch(best: dict[int, list[int]]) -> None:
-            nonlocal shown
+            nonlocal last
             if all(job.request.abandoned for job in jobs):
                 raise Abandoned
-            if time.monotonic() - shown < SECONDS_BETWEEN_PARTIALS:
+            if time.monotonic() - last < SECONDS_BETWEEN_PARTIALS:
                 return
-            shown = time.monotonic()
+            last = time.monotonic()
             for number, ids in best.items():
                 job, words = jobs[number], self.translator.target_vocabulary.words(ids)
                 text = self.translator.decode(words, texts[job].sources[0])
@@ -186,9 +186,9 @@ class Worker:
 
 def _show(words: Sequence[str], text: Text) -> list[str]:
     """Put markup and signs back in the place of the symbols that stand for them among the model's words."""
-    shown, number = [], 0
+    described, number = [], 0
     for word in words:
         piece = text.sources[number].piece if number < len(text.sources) else None
-        shown.append(word if piece is None else text.passage.describe(unmask(word, piece.spans)))
+        described.append(word if piece is None else text.passage.describe(unmask(word, piece.spans)))
         number += word == END
-    return shown
+    return described

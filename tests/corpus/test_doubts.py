@@ -37,8 +37,8 @@ GERMAN = [f"Ein kleiner Hund spielt um {n} Uhr mit dem alten Mann im Garten." fo
     ],
 )
 def test_shifted_and_shuffled_sides_are_noticed(pairs: list[Pair], places: str) -> None:
-    found = find_misalignment(pairs)
-    assert places in found and bool(found) == bool(places)
+    doubt = find_misalignment(pairs)
+    assert places in doubt and bool(doubt) == bool(places)
 
 
 @pytest.mark.parametrize(

@@ -44,8 +44,8 @@ def test_translation_memories_of_many_programs(tmp_path: Path) -> None:
         '<tuv xml:lang="fr"><seg>l\u00e0</seg></tuv></tu>'
     )
     (path,) = write_units(tmp_path, units, '<!DOCTYPE tmx SYSTEM "tmx14.dtd">', "utf-16")
-    found = [tuple(" ".join(side.split()) for side in pair) for pair in read_tmx(path, LANGUAGES)]
-    assert found == [("A naïve cat sleeps.", "Un chat dort."), ("alone", ""), ("here", "là")]
+    pairs = [tuple(" ".join(side.split()) for side in pair) for pair in read_tmx(path, LANGUAGES)]
+    assert pairs == [("A naïve cat sleeps.", "Un chat dort."), ("alone", ""), ("here", "là")]
     assert [pair[1] for pair in read_tmx(path, ("en", "FR_CA"))][2] == "ici"
 
 

@@ -93,8 +93,8 @@ def test_dropped_pairs_are_counted_and_too_few_are_refused(tmp_path: Path, capsy
     unequal = [("one", "b " * 10), ("x y", "猫" * 37), ("b " * 19, "un deux")]
     other = [("same  text", "same text"), ("One two", "un deux"), ("one two", "un deux"), ("ｏｎｅ two", "un deux")]
     files = write_files(tmp_path, good + unequal + empty + long + other)
-    found = {pair for part in split(files, (1, 1)).values() for pair in part}
-    assert found == {("one two", "un deux"), *((source.strip(), target.strip()) for source, target in good[1:])}
+    cleaned = {pair for part in split(files, (1, 1)).values() for pair in part}
+    assert cleaned == {("one two", "un deux"), *((source.strip(), target.strip()) for source, target in good[1:])}
     printed = capsys.readouterr().out
     assert "read 17 pairs" in printed and "dropped 13 (3 with over 9 times as many" in printed
     counts = "3 without a sentence on a side, 2 of more than 100 words on a side, 1 of more than 2,000 characters"
