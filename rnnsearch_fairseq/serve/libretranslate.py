@@ -16,8 +16,8 @@ from translate.lang.data import languages
 
 from rnnsearch_fairseq.documents.html import read_html
 from rnnsearch_fairseq.errors import InputError
-from rnnsearch_fairseq.serve.api import submitted, wait_for_answer
 from rnnsearch_fairseq.serve.messages import MAX_TRANSLATIONS, Text, Translated, TranslationRequest
+from rnnsearch_fairseq.serve.worker import submitted, wait_for_answer
 from rnnsearch_fairseq.text.language import language_code
 from rnnsearch_fairseq.text.sentences import SENTENCE_END, combine
 

@@ -12,12 +12,13 @@ import contextlib
 import ipaddress
 import shutil
 import socket
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Sequence
 from pathlib import Path
+from typing import Annotated
 from urllib.parse import urlsplit
 
 import uvicorn
-from fastapi import FastAPI, Request
+from fastapi import APIRouter, Depends, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from pydantic import ValidationError
 from starlette.datastructures import Headers
@@ -32,10 +33,10 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from rnnsearch_fairseq.command_line import make_parser
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.inference.options import add_model_options, add_search_options, load_with_replacements
-from rnnsearch_fairseq.serve import api, libretranslate
+from rnnsearch_fairseq.serve import libretranslate
 from rnnsearch_fairseq.serve.link_grammar import PROGRAM, LinkParser
-from rnnsearch_fairseq.serve.messages import MAX_BYTES, MAX_TRANSLATIONS, Model
-from rnnsearch_fairseq.serve.worker import Worker
+from rnnsearch_fairseq.serve.messages import MAX_BYTES, MAX_TRANSLATIONS, Answer, Model, Partial, Problem
+from rnnsearch_fairseq.serve.worker import PendingRequest, Worker, submit, wait_for_answer
 from rnnsearch_fairseq.version import __version__
 
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
@@ -45,6 +46,29 @@ SECONDS_BETWEEN_LINES = 0.5  # to a client that has closed its side
 SECONDS_TO_STOP = 2.0
 SECONDS_TO_PARSE = 1.0  # a sentence
 HEADERS = [("Connection", "close"), ("Cache-Control", "no-cache"), ("X-Content-Type-Options", "nosniff")]
+REFUSAL = {"model": Problem, "description": "Why the request is refused; 503: busy, please try again in a moment"}
+Submitted = Annotated[PendingRequest, Depends(submit)]
+router = APIRouter(prefix="/api", responses={"default": REFUSAL})
+
+
+@router.get("/model")
+async def describe_model(request: Request) -> Model:
+    """The model, and what a request may hold."""
+    return request.app.state.model
+
+
+@router.post("/translate")
+async def translate(pending: Submitted, request: Request) -> Answer:
+    """Each sentence gets its translations, or an error."""
+    return await wait_for_answer(pending, request)
+
+
+@router.post("/translate/stream")
+async def stream(pending: Submitted) -> AsyncIterable[Partial | Answer]:
+    """Unfinished translations, then the answer, as JSON lines."""
+    async for news in pending.progress():
+        if news is not None:
+            yield news
 
 
 def make_app(worker: Worker, hosts: Sequence[str] = LOOPBACK, cors: Sequence[str] = ()) -> FastAPI:
@@ -80,7 +104,7 @@ def make_app(worker: Worker, hosts: Sequence[str] = LOOPBACK, cors: Sequence[str
         app.add_middleware(CORSMiddleware, allow_origins=cors, allow_methods=["GET", "POST"], allow_headers=["*"])
     for kind in (RequestValidationError, ValidationError, InputError, HTTPException):
         app.add_exception_handler(kind, _refuse)
-    app.include_router(api.router)
+    app.include_router(router)
     app.include_router(libretranslate.router)
     app.mount("/", StaticFiles(directory=Path(__file__).with_name("page"), html=True))
     return app

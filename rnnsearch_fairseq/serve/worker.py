@@ -1,6 +1,7 @@
 """The queue of requests, and the thread that reads, parses and translates their sentences in batches."""
 
 import asyncio
+import contextlib
 import logging
 import time
 from collections import deque
@@ -8,6 +9,8 @@ from collections.abc import AsyncIterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import NamedTuple
+
+from fastapi import HTTPException, Request
 
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.inference.translator import Source, Text, Translator
@@ -182,6 +185,30 @@ class Worker:
                 job.request.report(job.number, Partial(sentence=job.number, text=text))
 
         return watch
+
+
+async def submit(message: TranslationRequest, request: Request) -> AsyncIterator[PendingRequest]:
+    """Put a request into the queue, and abandon it when its client has the answer or has left."""
+    pending = PendingRequest(message)
+    if not request.app.state.worker.submit(pending):
+        raise HTTPException(503, "the server is busy; please try again in a moment", {"Retry-After": "1"})
+    try:
+        yield pending
+    finally:
+        pending.abandoned = True
+
+
+submitted = contextlib.asynccontextmanager(submit)
+
+
+async def wait_for_answer(pending: PendingRequest, request: Request) -> Answer:
+    """Wait for the answer to a request as long as its client waits."""
+    async for news in pending.progress():
+        if isinstance(news, Answer):
+            return news
+        if await request.is_disconnected():
+            break
+    raise HTTPException(503, "the connection was closed")
 
 
 def _show(words: Sequence[str], text: Text) -> list[str]:
