@@ -15,7 +15,7 @@ from omegaconf import DictConfig, OmegaConf
 from torch import nn
 
 from recipes.groundhog import convert, files
-from rnnsearch_fairseq.modules import AlignmentModel, Decoder, Encoder, GatedHiddenUnit
+from rnnsearch_fairseq.modules import Decoder, Encoder
 from rnnsearch_fairseq.modules.config import RNNsearchConfig
 from rnnsearch_fairseq.modules.rnnsearch import ARCHITECTURES
 from rnnsearch_fairseq.plugin.models import RNNsearchModel
@@ -81,7 +81,6 @@ def from_original(ids: Sequence[int], size: int) -> list[int]:
 def modules_from(params: Mapping[str, np.ndarray], pool: int, current: bool = False) -> tuple[Encoder, Decoder]:
     """Build the float64 encoder and decoder of ``modules/`` with the parameters of ``tests/reference/rnnsearch.py``."""
     n, m = params["W_f"].shape
-    source, target = params["E_x"].shape[1], params["E_y"].shape[1]
     searches = "W_a" in params
     config = RNNsearchConfig(
         embedding_size=m,
@@ -92,40 +91,33 @@ def modules_from(params: Mapping[str, np.ndarray], pool: int, current: bool = Fa
         context="attention" if searches else "last",
         readout_state="current" if current else "previous",
     )
-    encoder, decoder = Encoder(config, source).double(), Decoder(config, target).double()
-    names = {encoder.embedding.table.weight: params["E_x"].T, encoder.embedding.bias: params["b_Ex"]}
-    names |= gated_unit_arrays(encoder.forward_unit, params, "_f")
+    encoder = {"embedding.table.weight": params["E_x"].T, "embedding.bias": params["b_Ex"]}
+    encoder |= gated_unit("forward_unit", params, "_f")
+    decoder = {"embedding.table.weight": params["E_y"].T, "embedding.bias": params["b_Ey"]}
+    decoder |= gated_unit("unit", params, "")
+    decoder |= {"from_summary.weight": params["W_s"], "from_summary.bias": params["b_s"]}
+    decoder["unit.from_context.weight"] = np.concatenate([params["C"], params["C_z"], params["C_r"]])
+    names = {"from_state.weight": "U_o", "from_state.bias": "b_o", "from_word.weight": "V_o"}
+    names |= {"from_context.weight": "C_o", "to_vocabulary.weight": "W_o", "to_vocabulary.bias": "b_y"}
+    decoder |= {f"readout.{name}": params[symbol] for name, symbol in names.items()}
     if searches:
-        names |= gated_unit_arrays(encoder.backward_unit, params, "_b")
-        assert isinstance(decoder.attention, AlignmentModel)
-        names[decoder.attention.from_state.weight] = params["W_a"]
-        names[decoder.attention.from_annotation.weight] = params["U_a"]
-        names[decoder.attention.energy.weight] = params["v_a"][None]
-    names |= {decoder.embedding.table.weight: params["E_y"].T, decoder.embedding.bias: params["b_Ey"]}
-    names |= {decoder.from_summary.weight: params["W_s"], decoder.from_summary.bias: params["b_s"]}
-    names |= gated_unit_arrays(decoder.unit, params, "")
-    names[decoder.unit.from_context.weight] = np.concatenate([params["C"], params["C_z"], params["C_r"]])
-    readout = decoder.readout
-    names |= {readout.from_state.weight: params["U_o"], readout.from_state.bias: params["b_o"]}
-    names |= {readout.from_word.weight: params["V_o"], readout.from_context.weight: params["C_o"]}
-    names |= {readout.to_vocabulary.weight: params["W_o"], readout.to_vocabulary.bias: params["b_y"]}
-    assert len(names) == len([*encoder.parameters(), *decoder.parameters()]), "a parameter was left out"
-    with torch.no_grad():
-        for parameter, array in names.items():
-            parameter.copy_(torch.from_numpy(np.ascontiguousarray(array)))
-    return encoder, decoder
+        encoder |= gated_unit("backward_unit", params, "_b")
+        decoder |= {"attention.from_state.weight": params["W_a"], "attention.from_annotation.weight": params["U_a"]}
+        decoder["attention.energy.weight"] = params["v_a"][None]
+    modules = Encoder(config, params["E_x"].shape[1]).double(), Decoder(config, params["E_y"].shape[1]).double()
+    for module, arrays in zip(modules, (encoder, decoder)):
+        module.load_state_dict({name: torch.from_numpy(np.ascontiguousarray(arrays[name])) for name in arrays})
+    return modules
 
 
-def gated_unit_arrays(
-    unit: GatedHiddenUnit, params: Mapping[str, np.ndarray], suffix: str
-) -> dict[nn.Parameter, np.ndarray]:
-    """Pack the arrays of one gated unit."""
-    W, W_z, W_r, U, U_z, U_r, b = (params[name + suffix] for name in ("W", "W_z", "W_r", "U", "U_z", "U_r", "b"))
+def gated_unit(name: str, params: Mapping[str, np.ndarray], suffix: str) -> dict[str, np.ndarray]:
+    """The parameters of the gated unit ``name``."""
+    W, W_z, W_r, U, U_z, U_r, b = (params[symbol + suffix] for symbol in ("W", "W_z", "W_r", "U", "U_z", "U_r", "b"))
     return {
-        unit.from_input.weight: np.concatenate([W, W_z, W_r]),
-        unit.from_state.weight: np.concatenate([U_z, U_r]),
-        unit.from_reset_state.weight: U,
-        unit.bias: b,
+        f"{name}.from_input.weight": np.concatenate([W, W_z, W_r]),
+        f"{name}.from_state.weight": np.concatenate([U_z, U_r]),
+        f"{name}.from_reset_state.weight": U,
+        f"{name}.bias": b,
     }
 
 

@@ -23,22 +23,18 @@ from torch import Tensor, nn
 
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.modules import rnnsearch, tree2seq
-from rnnsearch_fairseq.modules.attention import Memory
 from rnnsearch_fairseq.modules.config import NetworkConfig
-from rnnsearch_fairseq.modules.encoder import Annotations
 from rnnsearch_fairseq.modules.init import initialize, initialize_uniform
 from rnnsearch_fairseq.modules.parameters import check_parameters, shared_names
 from rnnsearch_fairseq.modules.rnnsearch import RNNsearch, RNNsearchConfig
 from rnnsearch_fairseq.modules.tree2seq import Tree2Seq, Tree2SeqConfig
-from rnnsearch_fairseq.modules.tree_decoder import DecoderState
-from rnnsearch_fairseq.modules.tree_encoder import Constituents, TreeEncoder
+from rnnsearch_fairseq.modules.tree_encoder import TreeEncoder
 from rnnsearch_fairseq.modules.tree_lstm import Forest
 from rnnsearch_fairseq.text.preparation import find_preparations
 from rnnsearch_fairseq.text.settings import TextSettings
 from rnnsearch_fairseq.text.vocabulary import Vocabulary
 
-Lists = dict[str, list[Tensor | None]]  # named outputs of an encoder or decoder, in fairseq's format
-State = dict[str, Tensor | None]  # named tensors ``(batch, ...)``, the state of a decoder between two words
+Attention = dict[str, list[Tensor | None]]
 
 
 class NetworkEncoder(FairseqEncoder):
@@ -48,32 +44,37 @@ class NetworkEncoder(FairseqEncoder):
         super().__init__(dictionary)
         self.network = network
 
-    def forward(self, src_tokens: Tensor, src_lengths: Any = None, trees: Any = None, **_: Any) -> Lists:
+    def forward(self, src_tokens: Tensor, src_lengths: Any = None, trees: Any = None, **_: Any) -> tuple[Any, int]:
         """Encode sentences ``(batch, src_len)``, each with end-of-sentence, padded left or right.
 
-        ``trees`` are the fields of a :class:`~rnnsearch_fairseq.modules.tree_lstm.Forest`, or None. The output has the
-        fields of the network's own output, as lists of tensors (none for None), and ``src_tokens``.
+        ``trees`` are the fields of a :class:`~rnnsearch_fairseq.modules.tree_lstm.Forest`, or None. The output is the
+        network's, and ``src_len``.
         """
         forest = [Forest(*trees)] if trees is not None and isinstance(self.network, TreeEncoder) else []
-        outputs: Lists = {"src_tokens": [src_tokens]}
-        for name, value in self.network(src_tokens, *forest)._asdict().items():
-            outputs[name] = [value] if isinstance(value, Tensor) else list(value or ())
-        return outputs
+        return self.network(src_tokens, *forest), src_tokens.size(1)
 
-    def reorder_encoder_out(self, encoder_out: Lists, new_order: Tensor) -> Lists:
+    def reorder_encoder_out(self, encoder_out: tuple[Any, int], new_order: Tensor) -> tuple[Any, int]:
         """Choose the sentences ``new_order`` ``(new_batch,)`` of the batch."""
-        return {name: [tensor[new_order] for tensor in tensors] for name, tensors in encoder_out.items()}
+        return _select(encoder_out, new_order)
+
+
+def _select(value: Any, rows: Tensor) -> Any:
+    """The ``rows`` of each tensor in a tuple, which may hold other tuples, numbers and None."""
+    if isinstance(value, tuple):
+        chosen = (_select(item, rows) for item in value)
+        return type(value)(*chosen) if hasattr(value, "_fields") else tuple(chosen)
+    return value[rows] if isinstance(value, Tensor) else value
 
 
 class NetworkDecoder(FairseqIncrementalDecoder):
-    """The decoder of a network; in a search, its :data:`State` is the item "search" of the incremental state."""
+    """The decoder of a network; in a search, its state is the item "search" of the incremental state."""
 
     def __init__(self, network: nn.Module, dictionary: Dictionary) -> None:
         super().__init__(dictionary)
         self.network = network
 
-    def decode(self, previous_words: Tensor, encoder_out: Lists, saved: State | None) -> tuple[Tensor, Lists, State]:
-        """Compute features ``(batch, tgt_len, l)``, the attention, and the state after ``(batch, tgt_len)`` words.
+    def decode(self, previous_words: Tensor, source: Any, saved: Any) -> tuple[Tensor, Tensor | None, Any]:
+        """Compute features ``(batch, tgt_len, l)``, all alpha, and the state after ``(batch, tgt_len)`` words.
 
         ``saved`` is the state that the last call returned: empty at the first step of a search, None in training.
         """
@@ -82,24 +83,26 @@ class NetworkDecoder(FairseqIncrementalDecoder):
     def forward(
         self,
         prev_output_tokens: Tensor,
-        encoder_out: Lists,
-        incremental_state: dict[str, State] | None = None,
+        encoder_out: tuple[Any, int],
+        incremental_state: dict[str, Any] | None = None,
         features_only: bool = False,
         **_: Any,
-    ) -> tuple[Tensor, Lists]:
+    ) -> tuple[Tensor, Attention]:
         """The unnormalised log-probabilities of every next word ``(batch, tgt_len, K_y)``, and a dictionary.
 
         The previous words ``(batch, tgt_len)`` begin with end-of-sentence; with an ``incremental_state`` (in a search),
         only the last column is read. With ``features_only``, the first result are the features ``(batch, tgt_len, l)``.
-        The dictionary has ``attn``, the alpha of the words ``(batch, tgt_len, src_len)``, in tree models
-        ``constituents``, the alpha of words and phrases, and with features ``output_layer``, its weight and bias.
+        The dictionary has ``attn``, the alpha of the words ``(batch, tgt_len, src_len)``, ``constituents``, the alpha
+        of words and phrases, and with features ``output_layer``, its weight and bias.
         """
         saved = None
         if incremental_state is not None:
-            saved = self.get_incremental_state(incremental_state, "search") or {}
+            saved = self.get_incremental_state(incremental_state, "search") or ()
             prev_output_tokens = prev_output_tokens[:, -1:]
-        features, extra, state = self.decode(prev_output_tokens, encoder_out, saved)
+        source, src_len = encoder_out
+        features, alpha, state = self.decode(prev_output_tokens, source, saved)
         self.set_incremental_state(incremental_state, "search", state)
+        extra = {"attn": [None if alpha is None else alpha[..., :src_len]], "constituents": [alpha]}
         layer = self.network.to_vocabulary
         if not features_only:
             return layer(features), extra
@@ -107,10 +110,10 @@ class NetworkDecoder(FairseqIncrementalDecoder):
         # criterion uses among the model's outputs.
         return features, {**extra, "output_layer": [layer.weight.view_as(layer.weight), layer.bias.view_as(layer.bias)]}
 
-    def reorder_incremental_state(self, incremental_state: dict[str, State], new_order: Tensor) -> None:
+    def reorder_incremental_state(self, incremental_state: dict[str, Any], new_order: Tensor) -> None:
         """Reorder the incremental state: row ``new_order[k]`` becomes row k. fairseq reorders ``encoder_out``."""
-        saved = self.get_incremental_state(incremental_state, "search") or {}
-        saved.update({name: tensor[new_order] for name, tensor in saved.items() if tensor is not None})
+        saved = self.get_incremental_state(incremental_state, "search")
+        self.set_incremental_state(incremental_state, "search", _select(saved, new_order))
 
 
 def scores_features(model: nn.Module) -> bool:
@@ -211,16 +214,12 @@ def register_architectures(model: str, architectures: dict[str, dict[str, Any]])
 class RNNsearchDecoder(NetworkDecoder):
     """:class:`~rnnsearch_fairseq.modules.Decoder` behind fairseq's decoder interface."""
 
-    def decode(self, previous_words: Tensor, encoder_out: Lists, saved: State | None) -> tuple[Tensor, Lists, State]:
-        if saved:  # the keys U_a h_j are computed once for all words
-            memory, state = Memory(*(saved[name] for name in Memory._fields)), saved["state"]
-        else:
-            source = Annotations(*(next(iter(encoder_out[name]), None) for name in Annotations._fields))
-            state, memory = self.network.start(source)
-        features, steps = self.network(previous_words, state, memory, (saved or {}).get("context"))
-        weights = None if steps.weights is None else steps.weights.transpose(0, 1)
-        after = {**memory._asdict(), "state": steps.state, "context": steps.context[-1]}
-        return features, {"attn": [weights]}, after
+    def decode(self, previous_words: Tensor, source: Any, saved: Any) -> tuple[Tensor, Tensor | None, Any]:
+        # The keys U_a h_j in the memory are computed once for all words of a search.
+        state, memory, context = saved or (*self.network.start(source), None)
+        features, steps = self.network(previous_words, state, memory, context)
+        alpha = None if steps.weights is None else steps.weights.transpose(0, 1)
+        return features, alpha, (steps.state, memory, steps.context[-1])
 
 
 @dataclass
@@ -239,17 +238,12 @@ class RNNsearchModel(NetworkModel):
 class Tree2SeqDecoder(NetworkDecoder):
     """:class:`~rnnsearch_fairseq.modules.tree_decoder.TreeDecoder` behind fairseq's decoder interface."""
 
-    def decode(self, previous_words: Tensor, encoder_out: Lists, saved: State | None) -> tuple[Tensor, Lists, State]:
-        (states,), (mask,), (words,) = (encoder_out[name] for name in ("states", "padding_mask", "src_tokens"))
-        source = Constituents(states, mask, tuple(encoder_out["end"]), tuple(encoder_out["root"]) or None)
-        after: State = {}
+    def decode(self, previous_words: Tensor, source: Any, saved: Any) -> tuple[Tensor, Tensor | None, Any]:
         if saved is None:
-            features, alpha = self.network.scan(previous_words, source)
-        else:
-            state = DecoderState(**saved) if saved else self.network.initial_state(source)
-            features, alpha, state = self.network.step(previous_words[:, 0], state, source)
-            features, alpha, after = features.unsqueeze(1), alpha.unsqueeze(1), state._asdict()
-        return features, {"attn": [alpha[..., : words.size(1)]], "constituents": [alpha]}, after
+            return *self.network.scan(previous_words, source), None
+        state = saved or self.network.initial_state(source)
+        features, alpha, state = self.network.step(previous_words[:, 0], state, source)
+        return features.unsqueeze(1), alpha.unsqueeze(1), state
 
 
 @dataclass

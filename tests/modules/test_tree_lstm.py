@@ -1,20 +1,19 @@
-"""The batched Tree-LSTM against the recursive equations, one tree and one node at a time, in float64."""
+"""The Tree-LSTM over all phrases of a batch against the NumPy transcription, one tree and one node at a time."""
 
 import random
 
+import numpy as np
 import pytest
 import torch
-from torch import Tensor
 
-from rnnsearch_fairseq.modules import forest
 from rnnsearch_fairseq.modules.config import Tree2SeqConfig
 from rnnsearch_fairseq.modules.fused.tree import FusedTreeEncoder
 from rnnsearch_fairseq.modules.tree_encoder import TreeEncoder
-from rnnsearch_fairseq.modules.tree_lstm import Forest, TreeLSTM
-from rnnsearch_fairseq.text.trees import parse_transitions
-from tests.plugin.builders import Tree, transitions_of
+from rnnsearch_fairseq.modules.tree_lstm import Forest
+from tests.builders import randomize
+from tests.plugin.builders import Tree, make_forest
+from tests.reference import tree2seq as reference
 
-EXACT = {"rtol": 0, "atol": 1e-12}
 SIZE = 3
 
 
@@ -25,87 +24,51 @@ def draw_tree(generator: random.Random, begin: int, end: int) -> Tree:
     return [draw_tree(generator, begin, middle), draw_tree(generator, middle, end)]
 
 
-def build(trees: list[Tree], first_columns: list[int], src_len: int) -> Forest:
-    return forest.build_forest([parse_transitions(transitions_of(tree)) for tree in trees], first_columns, src_len)
-
-
-def recursive(
-    cell: TreeLSTM, tree: Tree, words: list[tuple[Tensor, Tensor]]
-) -> tuple[tuple[Tensor, Tensor], list[tuple[Tensor, Tensor]]]:
-    """(h, c) of the root by the equations of Section 3.1, and of all phrases in pre-order."""
-    if isinstance(tree, int):
-        return words[tree], []
-    ((h_l, c_l), below_left), ((h_r, c_r), below_right) = (recursive(cell, child, words) for child in tree)
-    weight, bias = cell.from_children.weight, cell.from_children.bias
-    sums = []
-    for gate in range(5):
-        rows = slice(gate * SIZE, (gate + 1) * SIZE)
-        sums.append(weight[rows, :SIZE] @ h_l + weight[rows, SIZE:] @ h_r + bias[rows])
-    i, f_l, f_r, o = (1 / (1 + torch.exp(-x)) for x in sums[:4])
-    c = i * torch.tanh(sums[4]) + f_l * c_l + f_r * c_r
-    h = o * torch.tanh(c)
-    return (h, c), [(h, c), *below_left, *below_right]
-
-
 @pytest.fixture(params=[TreeEncoder, FusedTreeEncoder])
 def encoder(request: pytest.FixtureRequest) -> TreeEncoder:
-    torch.manual_seed(1)
     encoder = request.param(Tree2SeqConfig(embedding_size=SIZE, hidden_size=SIZE), 4).double()
-    torch.nn.init.normal_(encoder.tree_lstm.from_children.weight)
-    torch.nn.init.normal_(encoder.tree_lstm.from_children.bias)
+    randomize(encoder)
     return encoder
 
 
-def draw_batch(seed: int, left: bool) -> tuple[list[Tree], list[int], int]:
-    """Trees of 1 to 9 leaves, one sentence without a tree; the sentences' first columns, and ``src_len``.
+def join(encoder: TreeEncoder, words: torch.Tensor, forest: Forest) -> np.ndarray:
+    """(h, c) of all words and phrases, ``(words + phrases, 2, d)``, from those of the words."""
+    return torch.stack(encoder.join(*words.unbind(dim=1), forest), dim=1).detach().numpy()
 
-    Words come after the last leaf, and padding left or right.
-    """
+
+@pytest.mark.parametrize("left", [False, True], ids=["right-padded", "left-padded"])
+@pytest.mark.parametrize("seed", range(8))
+def test_a_batch_equals_one_node_at_a_time(encoder: TreeEncoder, seed: int, left: bool) -> None:
+    """Trees of 1 to 9 leaves, and a sentence without a tree; words come after the last leaf, and padding."""
     generator = random.Random(seed)
     leaves = [generator.randint(1, 9) for _ in range(6)]
     trees = [draw_tree(generator, 0, number) for number in leaves]
     trees[generator.randrange(6)] = None
     lengths = [number + generator.randint(1, 2) for number in leaves]
     src_len = max(lengths)
-    return trees, [src_len - length if left else 0 for length in lengths], src_len
-
-
-@pytest.mark.parametrize("left", [False, True], ids=["right-padded", "left-padded"])
-@pytest.mark.parametrize("seed", range(8))
-def test_a_batch_equals_one_node_at_a_time(encoder: TreeEncoder, seed: int, left: bool) -> None:
-    trees, first, src_len = draw_batch(seed, left)
-    batch = build(trees, first, src_len)
-    hidden, cells = (torch.randn(6 * src_len, SIZE, dtype=torch.float64, requires_grad=True) for _ in range(2))
-    states = encoder.join(hidden, cells, batch)
-    assert [len(state) for state in states] == [6 * src_len + len(batch.left)] * 2
-
-    cost, expected_cost = torch.zeros((), dtype=torch.float64), torch.zeros((), dtype=torch.float64)
-    mixing = torch.randn(2, SIZE, dtype=torch.float64)  # so that no part of the gradient is symmetrical
+    first_columns = [src_len - length if left else 0 for length in lengths]
+    forest = make_forest(trees, first_columns, src_len)
+    words = torch.randn(6 * src_len, 2, SIZE, dtype=torch.float64)
+    states = join(encoder, words, forest)
+    weights, biases = (p.detach().numpy().reshape(5, SIZE, -1) for p in encoder.tree_lstm.from_children.parameters())
+    params = {}
+    for gate, weight, bias in zip(reference.TREE_GATES, weights, biases):
+        params |= {f"encTree.Wh{gate}L": weight[:, :SIZE], f"encTree.Wh{gate}R": weight[:, SIZE:]}
+        params[f"encTree.b{gate}"] = bias[:, 0]
     for sentence, tree in enumerate(trees):
-        assert batch.unparsed[sentence].item() == (tree is None)
-        rows = batch.phrases[sentence][~batch.phrase_padding[sentence]]
+        assert forest.unparsed[sentence].item() == (tree is None)
+        rows = forest.phrases[sentence][~forest.phrase_padding[sentence]].tolist()
         if tree is None:
-            assert len(rows) == 0
+            assert rows == []
             continue
-        begin = sentence * src_len + first[sentence]
-        words = [(hidden[begin + j], cells[begin + j]) for j in range(src_len - first[sentence])]
-        root, phrases = recursive(encoder.tree_lstm, tree, words)
-        assert len(rows) == len(phrases)
-        for which in (0, 1):
-            torch.testing.assert_close(states[which][batch.roots[sentence]], root[which], **EXACT)
-            for row, phrase in zip(rows, phrases):
-                torch.testing.assert_close(states[which][row], phrase[which], **EXACT)
-                cost = cost + (mixing[which] * states[which][row] ** 2).sum()
-                expected_cost = expected_cost + (mixing[which] * phrase[which] ** 2).sum()
-    inputs = [*encoder.tree_lstm.parameters(), hidden, cells]
-    for found, expected in zip(torch.autograd.grad(cost, inputs), torch.autograd.grad(expected_cost, inputs)):
-        torch.testing.assert_close(found, expected, **EXACT)
+        begin = sentence * src_len + first_columns[sentence]
+        root, phrases = reference.encode_tree(params, tree, [reference.State(*pair.numpy()) for pair in words[begin:]])
+        for row, state in zip([forest.roots[sentence], *rows], [root, *phrases], strict=True):
+            np.testing.assert_allclose(states[row], [state.h, state.c], rtol=0, atol=1e-12)
 
 
 def test_words_pass_unchanged_and_a_batch_without_trees_is_words_alone(encoder: TreeEncoder) -> None:
-    hidden, cells = torch.randn(2, 6, SIZE, dtype=torch.float64)
-    batch = build([None, 0], [0, 0], 3)
-    assert batch.phrases.shape == (2, 0)
-    assert batch.roots[1] == 3
-    states = encoder.join(hidden, cells, batch)
-    assert torch.equal(states[0], hidden) and torch.equal(states[1], cells)
+    forest = make_forest([None, 0], [0, 0], 3)
+    assert forest.phrases.shape == (2, 0) and forest.roots[1] == 3
+    words = torch.randn(6, 2, SIZE, dtype=torch.float64)
+    np.testing.assert_array_equal(join(encoder, words, forest), words)

@@ -7,6 +7,7 @@ from typing import Any
 from omegaconf import OmegaConf
 
 from rnnsearch_fairseq.modules.forest import build_forest
+from rnnsearch_fairseq.modules.tree_lstm import Forest
 from rnnsearch_fairseq.plugin.models import Tree2SeqModel
 from rnnsearch_fairseq.text.trees import parse_transitions
 from tests.builders import EOS, make_dictionary, make_sample, randomize
@@ -27,15 +28,17 @@ def transitions_of(tree: Tree) -> str:
     return f"{transitions_of(tree[0])} {transitions_of(tree[1])} R"
 
 
+def make_forest(trees: list[Tree], first_columns: list[int], src_len: int) -> Forest:
+    return build_forest([parse_transitions(transitions_of(tree)) for tree in trees], first_columns, src_len)
+
+
 def make_batch(
     sources: list[list[int]], targets: list[list[int]], trees: list[Tree], left: bool = False
 ) -> dict[str, Any]:
     sample = make_sample(sources, targets, left)
     width = max(map(len, sources))
-    first = [width - len(source) if left else 0 for source in sources]
-    sample["net_input"]["trees"] = tuple(
-        build_forest([parse_transitions(transitions_of(tree)) for tree in trees], first, width)
-    )
+    first_columns = [width - len(source) if left else 0 for source in sources]
+    sample["net_input"]["trees"] = tuple(make_forest(trees, first_columns, width))
     return sample
 
 

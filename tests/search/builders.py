@@ -8,7 +8,7 @@ from fairseq.models import BaseFairseqModel
 from fairseq.sequence_generator import SequenceGenerator
 
 from rnnsearch_fairseq.modules.tree_lstm import Forest
-from rnnsearch_fairseq.plugin.generation import halves
+from rnnsearch_fairseq.plugin.tasks import halves
 from rnnsearch_fairseq.search import Hypothesis, OnStep, SearchOptions, make_search, search_model
 from tests.builders import UNK
 

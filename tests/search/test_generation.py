@@ -10,8 +10,7 @@ from fairseq.sequence_generator import SequenceGenerator
 from fairseq.sequence_scorer import SequenceScorer
 
 from rnnsearch_fairseq.errors import InputError
-from rnnsearch_fairseq.plugin.generation import Generator
-from rnnsearch_fairseq.plugin.tasks import RNNsearchTask, RNNsearchTaskConfig
+from rnnsearch_fairseq.plugin.tasks import Generator, RNNsearchTask, RNNsearchTaskConfig
 from tests.builders import EOS, make_dictionary, make_model, make_sample
 from tests.plugin import builders as trees
 from tests.search.builders import assert_close, search
