@@ -6,7 +6,6 @@ same probabilities, and can be trained further. How to make the JSON files: reci
   python -m recipes.groundhog search_model.npz search_state.json vocab.en.json vocab.fr.json converted -s en -t fr
 """
 
-import shlex
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-import rnnsearch_fairseq
 from recipes.groundhog.files import Settings, read_arrays, read_settings, read_words
-from rnnsearch_fairseq.command_line import make_parser, option
+from rnnsearch_fairseq.command_line import make_parser
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.inference.loading import Member, write_member
 from rnnsearch_fairseq.modules.rnnsearch import ARCHITECTURES, RNNsearch, RNNsearchConfig
@@ -72,7 +70,7 @@ def make_options(settings: Settings, arrays: dict[str, np.ndarray]) -> dict[str,
 
 
 def convert(model: Path, state: Path, vocabularies: tuple[Path, Path], languages: tuple[str, str], out: Path) -> None:
-    """Write ``out/checkpoint.pt`` and ``out/dict.LANGUAGE.txt``, and print how to use them.
+    """Write ``out/checkpoint.pt`` and ``out/dict.LANGUAGE.txt``.
 
     Args:
         vocabularies: the source and target vocabularies.
@@ -97,29 +95,6 @@ def convert(model: Path, state: Path, vocabularies: tuple[Path, Path], languages
     for language, vocabulary in zip(languages, text.vocabularies):
         vocabulary.write(out / f"dict.{language}.txt")
     print(f"{'RNNsearch' if settings.searches else 'RNNencdec'} -> {out / 'checkpoint.pt'}")
-    print_commands(out, languages, options)
-
-
-# The training of the paper (Section 4.2).
-TRAINING = ["--task", "rnnsearch", "--pool-batches", "20", "--max-words", "50", "--criterion", "summed_nll"]
-TRAINING += ["--optimizer", "adadelta", "--clip-norm", "1", "--batch-size", "80"]
-
-
-def print_commands(out: Path, languages: tuple[str, str], options: dict[str, Any]) -> None:
-    """Print the commands that translate with a converted model as GroundHog does, and train it further."""
-    checkpoint, (source, target) = str(out / "checkpoint.pt"), languages
-    plugin = ["--user-dir", str(Path(rnnsearch_fairseq.__file__).resolve().parent)]
-    print("To translate, one tokenised sentence a line, as GroundHog does:")
-    search = ["--search", "groundhog", "--beam", "10", "--unnormalized"]
-    print(" ", shlex.join(["rnnsearch", "translate", "--model", checkpoint, *search, f"text.{source}"]))
-    print(f"To train it further, on text/{{train,valid}}.{{{source},{target}}}:")
-    texts = ["--trainpref", "text/train", "--validpref", "text/valid", "--destdir", "bin"]
-    for name, language in (("--srcdict", source), ("--tgtdict", target)):
-        texts += [name, str(out / f"dict.{language}.txt")]
-    print(" ", shlex.join(["fairseq-preprocess", *plugin, "-s", source, "-t", target, *texts]))
-    sizes = [word for name, value in options.items() for word in (option(name), str(value))]
-    training = [*TRAINING, *sizes, "--finetune-from-model", checkpoint]
-    print(" ", shlex.join(["fairseq-train", "bin", *plugin, *training]))
 
 
 def main() -> None:
