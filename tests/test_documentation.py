@@ -66,7 +66,7 @@ def commands(path: Path) -> list[list[str]]:
     return found
 
 
-PAGES = (*ROOT.rglob("README.md"), *ROOT.rglob("EVIDENCE.md"))
+PAGES = (path for name in ("README", "EVIDENCE", "CLAIMS") for path in ROOT.rglob(f"{name}.md"))
 READMES = sorted(path for path in PAGES if ".venv" not in path.parts and "runs" not in path.parts)
 ALL = [(path, command) for path in [*READMES, *SCRIPTS] for command in commands(path)]
 

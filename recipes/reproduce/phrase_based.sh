@@ -6,7 +6,7 @@
 #
 # --runs       output folder of run.sh, or of a recipe that ends in it, as runs/multi30k_reproduce
 # --src, --trg source and target language
-# --moses      folder with Moses in mosesdecoder/ and fast_align in fast_align/, as recipes/reproduce/README.md builds them
+# --moses      folder with Moses in mosesdecoder/ and fast_align in fast_align/, as recipes/reproduce/EVIDENCE.md builds them
 #
 # The system (Koehn et al., 2007) is the usual one: words aligned by fast_align in both directions, grow-diag-final-and;
 # phrases of up to 7 words, which jump over at most 6; msd-bidirectional-fe as model of their order; a language model of
@@ -19,7 +19,7 @@ parse_options "runs= src= trg= moses=" "$@"
 [ -n "$RUNS" ] && [ -n "$SRC" ] && [ -n "$TRG" ] && [ -n "$MOSES" ] || die "--runs, --src, --trg and --moses are needed; see $0 --help"
 [ -d "$RUNS/text" ] || die "$RUNS has no text; make it by recipes/reproduce/run.sh"
 ALIGN=$(realpath "$MOSES")/fast_align/build MOSES=$(realpath "$MOSES")/mosesdecoder
-[ -x "$MOSES/bin/moses" ] && [ -x "$ALIGN/fast_align" ] || die "no $MOSES/bin/moses or no $ALIGN/fast_align; recipes/reproduce/README.md builds them"
+[ -x "$MOSES/bin/moses" ] && [ -x "$ALIGN/fast_align" ] || die "no $MOSES/bin/moses or no $ALIGN/fast_align; recipes/reproduce/EVIDENCE.md builds them"
 RUNS=$(realpath "$RUNS")
 OUT=$RUNS/phrase_based THREADS=$(nproc)
 DECODER="-search-algorithm 1 -cube-pruning-pop-limit 1000 -stack 1000 -threads $THREADS"
