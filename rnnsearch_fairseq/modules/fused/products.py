@@ -8,15 +8,14 @@ import torch.nn.functional as F
 from torch import Tensor
 
 Product = Callable[..., Tensor]  # with a matrix, as `packed_matmul` returns it
-MIN_ROWS_TO_COPY = 8  # rows of x below which a contiguous copy of the transposed matrix does not pay
 MIN_ELEMENTS_TO_PACK = 2**18  # of a matrix that is too large to stay in a core's cache from one position to the next
 
 
-def packed_matmul(weight: Tensor, rows: int | None = None) -> Product:
+def packed_matmul(weight: Tensor) -> Product:
     """A function of ``x`` ``(rows, k)``, a ``summand`` ``(rows, n)`` or ``(n,)``, and ``out`` ``(rows, n)``.
 
     It returns x W^T, plus ``summand`` if not None, in ``out`` or in a new tensor. W is ``(n, k)``, of any strides, and
-    is copied at most once, if a copy pays for the expected number of ``rows``. None means that there are many calls.
+    is copied at most once: many calls are expected.
     """
     # oneDNN's layout pays for a matrix that does not fit in the cache: it takes a half to two thirds of MKL's time.
     if weight.numel() >= MIN_ELEMENTS_TO_PACK and _is_for_onednn(weight):
@@ -30,9 +29,8 @@ def packed_matmul(weight: Tensor, rows: int | None = None) -> Product:
             return torch.add(product, summand, out=out)
 
         return multiply_packed
-    # On a CPU a product with the transposed view takes 10 to 50 % longer, but for few rows the copy costs more.
-    is_copied = (rows is None or rows >= MIN_ROWS_TO_COPY) and not weight.is_cuda
-    columns = weight.T.contiguous() if is_copied else weight.T
+    # On a CPU a product with the transposed view takes 10 to 50 % longer.
+    columns = weight.T if weight.is_cuda else weight.T.contiguous()
 
     def multiply(x: Tensor, summand: Tensor | None = None, out: Tensor | None = None) -> Tensor:
         return torch.mm(x, columns, out=out) if summand is None else torch.addmm(summand, x, columns, out=out)

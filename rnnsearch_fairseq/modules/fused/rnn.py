@@ -104,7 +104,7 @@ class _UnitScan(torch.autograd.Function):
         states[-ctx.before] = state
         resets = torch.empty_like(states[1:])  # r ∘ s
         activations = projected.clone(memory_format=torch.contiguous_format)  # the sums, then s~, z and r
-        times_gates, times_reset = (packed_matmul(weight, len(state)) for weight in (gate_weight, reset_weight))
+        times_gates, times_reset = map(packed_matmul, (gate_weight, reset_weight))
         # unbind is faster than slicing in a loop.
         activation, gates, reset_state = activations.unbind(), activations[..., size:].unbind(), resets.unbind()
         state, mask = states.unbind(), [None] * steps if mask is None else mask.unbind()
@@ -119,14 +119,14 @@ class _UnitScan(torch.autograd.Function):
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, grad_states: Tensor) -> Gradients:
         gate_weight, reset_weight, states, resets, activations = ctx.saved_tensors
-        steps, batch, size = resets.shape
+        steps, size = len(resets), states.size(2)
         grads = torch.empty_like(activations)
         activation, state = activations.unbind(), states.unbind()
         grad, grad_gates = grads.unbind(), grads[..., size:].unbind()
         # dL/d(state) between the positions, accumulated in place, against the reading order.
         summed_grads = grad_states.clone(memory_format=torch.contiguous_format)
         grad_state = summed_grads.unbind()
-        times_reset, times_gates = (packed_matmul(weight.T, batch) for weight in (reset_weight, gate_weight))
+        times_gates, times_reset = map(packed_matmul, (gate_weight.T, reset_weight.T))
         for j in reversed(ctx.positions):
             grad_before, grad_after = grad_state[j + ctx.before], grad_state[j + ctx.after]
             kernels.update_unit_backward(
@@ -183,9 +183,7 @@ class _AttendingScan(torch.autograd.Function):
         precise = torch.promote_types(projected.dtype, torch.float32)
         weights = projected.new_empty(steps, batch, keys.size(1), dtype=precise)
         memory, align = Memory(annotations, keys, padding_mask), kernels.Alignment(keys, energy)
-        times_recurrent, times_reset, times_context = (
-            packed_matmul(weight, batch) for weight in (recurrent, reset_weight, context_weight)
-        )
+        times_recurrent, times_reset, times_context = map(packed_matmul, (recurrent, reset_weight, context_weight))
         products = states.new_empty(batch, recurrent.size(0))
         state_gates, state_query = products.split([2 * size, keys.size(-1)], dim=1)
         activation, gates = activations.unbind(), activations[..., size:].unbind()
@@ -222,9 +220,8 @@ class _AttendingScan(torch.autograd.Function):
         # At least float32: in half precision a sum over all positions loses the small terms.
         grad_keys, grad_energies = (torch.zeros_like(tensor, dtype=weights.dtype) for tensor in (keys, queries[0]))
         align = kernels.Alignment(keys, energy)
-        times_recurrent, times_reset, times_context = (
-            packed_matmul(weight.T, batch) for weight in (recurrent, reset_weight, context_weight)
-        )
+        transposed = (recurrent.T, reset_weight.T, context_weight.T)
+        times_recurrent, times_reset, times_context = map(packed_matmul, transposed)
         grad_sums, grad_products = grads[..., : 3 * size].unbind(), grads[..., size:].unbind()
         grad_query, weight_grad = grads[..., 3 * size :].unbind(), grad_weights.unbind()
         activation, state, query = activations.unbind(), states.unbind(), queries.unbind()

@@ -41,35 +41,28 @@ class SearchStep:
 
     @torch.no_grad()
     def __init__(self, decoder: Decoder) -> None:
-        unit, readout, attention = decoder.unit, decoder.readout, decoder.attention
-        self.has_attention = isinstance(attention, AlignmentModel)
-        self.updates_first = decoder.updates_with_current_word
-        self.reads_current_state = decoder.reads_current_state
-        self.factor, self.pool = readout.factor, readout.pool_size
-        self.size = unit.hidden_size
-        self.embedding = decoder.embedding
-        self.context_layers = unit.from_context, readout.from_context
+        unit, readout, table = decoder.unit, decoder.readout, decoder.embedding.table.weight
+        self.decoder, self.size, self.pool = decoder, unit.hidden_size, readout.pool_size
+        self.has_attention = isinstance(decoder.attention, AlignmentModel)
         # First the largest matrix: its temporary copy makes the peak of memory.
         self.times_vocabulary = packed_matmul(readout.to_vocabulary.weight.detach())
-        self.vocabulary_bias = readout.to_vocabulary.bias
-        from_state = self._pools_last(readout.from_state.weight)
         state_weights = [unit.from_state.weight]
         if self.has_attention:
-            state_weights.append(2 * attention.from_state.weight)
-            self.energy = 2 * attention.energy.weight
-        if not self.reads_current_state:
+            state_weights.append(2 * decoder.attention.from_state.weight)
+            self.energy = 2 * decoder.attention.energy.weight
+        from_state = self._pools_last(readout.from_state.weight)
+        if decoder.reads_current_state:
+            self.times_read_state = packed_matmul(from_state)
+        else:
             state_weights.append(from_state)
         self.state_parts = [len(weight) for weight in state_weights]
         self.times_state = packed_matmul(torch.cat(state_weights))
-        self.times_read_state = packed_matmul(from_state) if self.reads_current_state else None
         self.times_reset_state = packed_matmul(unit.from_reset_state.weight)
         self.bias = torch.cat([F.pad(unit.bias, (0, 2 * self.size)), self._pools_last(readout.from_state.bias)])
         word_weight = torch.cat([unit.from_input.weight, self._pools_last(readout.from_word.weight)])
-        table_bytes = len(decoder.embedding.table.weight) * len(word_weight) * word_weight.element_size()
         self.table = self.times_word = None
-        if table_bytes <= MAX_TABLE_BYTES:
-            embedded = decoder.embedding.table.weight + decoder.embedding.bias
-            self.table = F.linear(embedded, word_weight, self.bias)
+        if len(table) * len(word_weight) * word_weight.element_size() <= MAX_TABLE_BYTES:
+            self.table = F.linear(table + decoder.embedding.bias, word_weight, self.bias)
         else:
             self.times_word = packed_matmul(word_weight)
 
@@ -80,7 +73,8 @@ class SearchStep:
     def prepare_memory(self, memory: Memory) -> Memory:
         """The ``memory`` for :meth:`__call__`, with [C; C_z; C_r; C_o] h_j ``(3n + k l)`` for h_j and doubled keys."""
         rows = memory.annotations.flatten(0, -2)
-        for_unit, for_readout = (linear(rows, layer.weight) for layer in self.context_layers)
+        layers = self.decoder.unit.from_context, self.decoder.readout.from_context
+        for_unit, for_readout = (linear(rows, layer.weight) for layer in layers)
         products = torch.cat([for_unit, self._pools_last(for_readout.T).T], dim=1)
         keys = 2 * memory.keys if self.has_attention else None
         return memory._replace(annotations=products.unflatten(0, memory.annotations.shape[:-1]), keys=keys)
@@ -99,12 +93,12 @@ class SearchStep:
         Returns:
             Unnormalised log-probabilities ``(rows, K_y)``; alpha ``(rows, src_len)`` or None; and the state.
         """
-        state = recurrent.state
-        if self.updates_first and recurrent.context is None:  # no word is before the first
+        state, updates_first = recurrent.state, self.decoder.updates_with_current_word
+        if updates_first and recurrent.context is None:  # no word is before the first
             from_word = F.pad(self.bias[3 * self.size :], (3 * self.size, 0)).expand(len(words), -1)
         else:
             from_word = self._project_words(words)
-            if self.updates_first:
+            if updates_first:
                 state = self._update(from_word[:, : 3 * self.size] + recurrent.context, recurrent.gates, state)
         products = torch.split_with_sizes(self.times_state(state), self.state_parts, dim=1)
         width = max(sizes)  # Sentences with fewer hypotheses are filled up with zeros.
@@ -119,25 +113,25 @@ class SearchStep:
             from_context = from_context[is_row]
             weights = None if weights is None else weights[is_row]
         for_unit, for_readout = (from_word + from_context).tensor_split((3 * self.size,), dim=1)
-        if self.updates_first:
+        if updates_first:
             after = RecurrentState(state, products[0], from_context[:, : 3 * self.size])
         else:
             after = RecurrentState(self._update(for_unit, products[0], state))
-        if self.reads_current_state:
+        if self.decoder.reads_current_state:
             units = self.times_read_state(after.state, for_readout)
         else:
             units = for_readout + products[-1]
-        features = units.unflatten(1, (self.pool, -1)).amax(dim=1)
-        if self.factor is not None:
-            features = self.factor(features)
-        return self.times_vocabulary(features, self.vocabulary_bias), weights, after
+        features, readout = units.unflatten(1, (self.pool, -1)).amax(dim=1), self.decoder.readout
+        if readout.factor is not None:
+            features = readout.factor(features)
+        return self.times_vocabulary(features, readout.to_vocabulary.bias), weights, after
 
     def _project_words(self, words: Tensor) -> Tensor:
         """[W; W_z; W_r; V_o] E y with the biases b and b_o, ``(rows, 3n + k l)``."""
         if self.table is not None:
             return self.table.index_select(0, words)
         words, places = words.unique(return_inverse=True)
-        return self.times_word(self.embedding(words), self.bias).index_select(0, places)
+        return self.times_word(self.decoder.embedding(words), self.bias).index_select(0, places)
 
     def _update(self, sums: Tensor, gates: Tensor, state: Tensor) -> Tensor:
         """s_i ``(rows, n)`` from s_{i-1}: its terms in the sums of z and r are ``gates``, all other terms ``sums``."""

@@ -71,7 +71,7 @@ class _LSTMScan(torch.autograd.Function):
         gates = projected.clone()  # the loop adds the products with the states
         gate, hidden, cell = words.split(gates, hiddens, cells)
         hidden_before = cell_before = projected.new_zeros(len(words.sentences), weight.size(1))
-        times_state = packed_matmul(weight, len(hidden_before))
+        times_state = packed_matmul(weight)
         for j, count in enumerate(words.counts):
             if j:
                 times_state(hidden_before[:count], gate[j], gate[j])
@@ -90,7 +90,7 @@ class _LSTMScan(torch.autograd.Function):
         gate, cell, grad_gate, grad_hidden, grad_cell = words.split(
             gates, cells, grad_gates, words.pack(grad_hiddens), words.pack(grad_cells)
         )
-        times_weight = packed_matmul(weight.T, len(words.sentences))
+        times_weight = packed_matmul(weight.T)
         first, grad_first = (torch.zeros_like(cell[0]) for _ in range(2))  # c before the first words, and its gradient
         for j, count in reversed(list(enumerate(words.counts))):
             before, grad_before = (cell[j - 1][:count], grad_cell[j - 1][:count]) if j else (first, grad_first)
@@ -120,7 +120,7 @@ class _TreeScan(torch.autograd.Function):
             for word_states in (hidden, cell)
         )
         gates = hidden.new_empty(len(rows) - words, len(weight))
-        times_children = packed_matmul(weight, len(gates))
+        times_children = packed_matmul(weight)
         for gate, places, child_hiddens, child_cells in _heights(height_sizes, gates, rows[words:], hiddens, cells):
             times_children(child_hiddens, bias, gate)
             phrase_hidden, phrase_cell = (hidden.new_empty(len(gate), hidden.size(1)) for _ in range(2))
@@ -143,7 +143,7 @@ class _TreeScan(torch.autograd.Function):
         )
         tensors = (gates, rows[words:], cells, grad_hiddens, grad_cells)
         heights = zip(grad_gates.split(ctx.height_sizes), _heights(ctx.height_sizes, *tensors))
-        times_weight = packed_matmul(weight.T, len(gates))
+        times_weight = packed_matmul(weight.T)
         for grad_gate, (gate, places, child_cells, child_grad_hiddens, child_grad_cells) in reversed(list(heights)):
             states = (table.index_select(0, places) for table in (cells, grad_hiddens, grad_cells))
             kernels.apply_cell_backward(gate, child_cells, *states, grad_gate, child_grad_cells)
@@ -201,7 +201,7 @@ class _DecoderScan(torch.autograd.Function):
         )
         vector, cell, alpha = words.split(vectors, cells, weights)
         (gate,) = words.split(gates, begin=1)
-        times_recurrent, times_combining = (packed_matmul(weight, first) for weight in (recurrent, combining))
+        times_recurrent, times_combining = map(packed_matmul, (recurrent, combining))
         for j, count in enumerate(words.counts):
             attended, hidden, context = vector[j].split(size, dim=1)
             if j:
@@ -228,7 +228,7 @@ class _DecoderScan(torch.autograd.Function):
         cell, vector, alpha, grad_alpha = words.split(cells, vectors, weights, words.pack(grad_weights))
         grad_sum, grad_vector, grad_cell, grad_score = words.split(grad_sums, grad_vectors, grad_cells, grad_scores)
         gate, grad_gate = words.split(gates, grad_gates, begin=1)
-        times_recurrent, times_combining = (packed_matmul(weight.T, len(states)) for weight in (recurrent, combining))
+        times_recurrent, times_combining = map(packed_matmul, (recurrent.T, combining.T))
         for j, count in reversed(list(enumerate(words.counts))):
             grad_attended, grad_hidden, grad_context = grad_vector[j].split(size, dim=1)
             kernels.tanh_backward(grad_attended, vector[j][:, :size], grad_input=grad_sum[j])

@@ -8,7 +8,6 @@ import torch
 
 from rnnsearch_fairseq.modules.fused.products import (
     MIN_ELEMENTS_TO_PACK,
-    MIN_ROWS_TO_COPY,
     has_private_operators,
     linear,
     packed_matmul,
@@ -36,14 +35,13 @@ def operators(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.usefixtures("operators")
-@pytest.mark.parametrize("rows", [1, MIN_ROWS_TO_COPY, 20])
-@pytest.mark.parametrize("known", [False, True])
+@pytest.mark.parametrize("rows", [1, 20])
 @pytest.mark.parametrize("transposed", [False, True])
 @pytest.mark.parametrize("n", [3, pytest.param(MIN_ELEMENTS_TO_PACK // 512, id="packed")])
-def test_it_is_the_product(rows: int, known: bool, transposed: bool, n: int) -> None:
+def test_it_is_the_product(rows: int, transposed: bool, n: int) -> None:
     weight = torch.randn(512, n).T if transposed else torch.randn(n, 512)
     x, summand = torch.randn(rows, 512), torch.randn(rows, 2 * n)[:, n:]
-    multiply = packed_matmul(weight, rows if known else None)
+    multiply = packed_matmul(weight)
     surroundings = torch.full((rows, 3 * n), 7.0)
     out = surroundings[:, n : 2 * n]
     assert multiply(x, None, out) is out
