@@ -79,6 +79,7 @@ def make_script(languages: Pair, plan: Plan, joined: bool, base: Member | None =
         template, dictionaries = BASE_MODEL, ["--srcdict", f"dict.{source}.txt", "--tgtdict", f"dict.{target}.txt"]
     model = [*shlex.split(" ".join(template).format(**numbers)), "--batch-size", plan.batch]
     sizes = {name: value for name, value in (vars(base.config) if base else {}).items() if "dropout" not in name}
+    search = command_options((base and base.usage.search) or {"beam": 12})
     settings = {
         "source": source,
         "target": target,
@@ -86,8 +87,8 @@ def make_script(languages: Pair, plan: Plan, joined: bool, base: Member | None =
         "base": START if base else "",
         "dictionaries": dictionaries,
         "model": model + command_options(sizes),
-        "search": command_options((base and base.usage.search) or {"beam": 12}),
-        "terms": ["--terms", TERMS_FILE] if terms else [],
+        "search": search,
+        "translate": search + (["--terms", TERMS_FILE] if terms else []),
         "tokens": ["--tokenize", "char"] if target[:2] in WITHOUT_TOKENIZER else ["-l", f"{source}-{target}"],
     }
     script = Path(__file__).with_name("train.sh").read_text(encoding="utf-8")

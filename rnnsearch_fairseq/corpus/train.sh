@@ -30,7 +30,7 @@ if [ ! -d model ]; then
 fi
 
 score() { # MODEL TRANSLATIONS: translate the test set, and compare it with its translations by people
-    [ "$2" -nt model ] || rnnsearch translate "raw/test.$source" --model "$1" "${search[@]}" "${terms[@]}" --output "$2"
+    [ "$2" -nt model ] || rnnsearch translate "raw/test.$source" --model "$1" "${translate[@]}" --output "$2"
     sacrebleu "raw/test.$target" -i "$2" -m bleu chrf -f text "${tokens[@]}"
 }
 if [ -n "$base" ]; then
