@@ -12,8 +12,6 @@ import rnnsearch_fairseq
 PACKAGE = Path(rnnsearch_fairseq.__file__).parent
 PLUGIN = ["--user-dir", str(PACKAGE)]
 TINY = split("--embedding-size 32 --hidden-size 32 --alignment-size 32 --maxout-size 32")
-PAPER = split("--task rnnsearch --pool-batches 20 --max-words 10 --criterion summed_nll --optimizer adadelta")
-PAPER += ["--clip-norm", "1"]
 
 
 def run(
