@@ -86,19 +86,24 @@ def open_output(path: Path) -> Iterator[BinaryIO]:
 def write_folder(out: Path) -> Iterator[Path]:
     """Give a new folder, whose files go to the folder ``out`` at the end; after an error, ``out`` is as it was.
 
-    The new folder, ``out/.new``, is locked by its process. A killed command leaves it, and the next one empties it.
+    The process locks ``out``. A killed command leaves the new folder, ``out/.new``, and the next command empties it.
     """
     outputs_begun.add(out)
     new = out / ".new"
     try:
         new.mkdir(parents=True, exist_ok=True)
         lock = os.open(out, os.O_RDONLY)
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            cure = "wait for its end, or give another folder"
+            raise InputError(f"{out}: another command writes to it; {cure}") from None
+        except OSError:  # the file system has no locks
+            pass
         shutil.rmtree(new)
         new.mkdir()
     except OSError as error:
-        cure = "give another folder, or wait until no command writes to it"
-        raise InputError(f"{out}: cannot be written ({error.strerror}); {cure}") from error
+        raise InputError(f"{out}: cannot be written ({error.strerror}); give another folder") from error
     try:
         yield new
         places = {path: out / path.relative_to(new) for path in sorted(new.rglob("*")) if path.is_file()}

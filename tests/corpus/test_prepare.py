@@ -227,7 +227,7 @@ def test_a_failed_command_leaves_the_folder_as_it_was_and_text_is_prepared_anew(
 def test_what_a_killed_command_left_is_removed_and_a_second_command_is_refused(tmp_path: Path, run: Any) -> None:
     (corpus,), out = write_tsv(tmp_path, number_pairs(300)), tmp_path / "out"
     command = (corpus, "--bpe", "0", out)  # an option may also stand before OUT
-    with write_folder(out) as other, pytest.raises(InputError, match="wait until no command writes"):
+    with write_folder(out) as other, pytest.raises(InputError, match="another command writes to it"):
         run(*command)
     assert not other.exists()
     (out / ".new" / "raw").mkdir(parents=True)
