@@ -30,6 +30,7 @@ from rnnsearch_fairseq.modules.rnnsearch import RNNsearch, RNNsearchConfig
 from rnnsearch_fairseq.modules.tree2seq import Tree2Seq, Tree2SeqConfig
 from rnnsearch_fairseq.modules.tree_encoder import TreeEncoder
 from rnnsearch_fairseq.modules.tree_lstm import Forest
+from rnnsearch_fairseq.search import select_rows
 from rnnsearch_fairseq.text.preparation import find_preparations
 from rnnsearch_fairseq.text.settings import TextSettings
 from rnnsearch_fairseq.text.vocabulary import Vocabulary
@@ -55,15 +56,7 @@ class NetworkEncoder(FairseqEncoder):
 
     def reorder_encoder_out(self, encoder_out: tuple[Any, int], new_order: Tensor) -> tuple[Any, int]:
         """Choose the sentences ``new_order`` ``(new_batch,)`` of the batch."""
-        return _select(encoder_out, new_order)
-
-
-def _select(value: Any, rows: Tensor) -> Any:
-    """The ``rows`` of each tensor in a tuple, which may hold other tuples, numbers and None."""
-    if isinstance(value, tuple):
-        chosen = (_select(item, rows) for item in value)
-        return type(value)(*chosen) if hasattr(value, "_fields") else tuple(chosen)
-    return value[rows] if isinstance(value, Tensor) else value
+        return select_rows(encoder_out, new_order)
 
 
 class NetworkDecoder(FairseqIncrementalDecoder):
@@ -113,7 +106,7 @@ class NetworkDecoder(FairseqIncrementalDecoder):
     def reorder_incremental_state(self, incremental_state: dict[str, Any], new_order: Tensor) -> None:
         """Reorder the incremental state: row ``new_order[k]`` becomes row k. fairseq reorders ``encoder_out``."""
         saved = self.get_incremental_state(incremental_state, "search")
-        self.set_incremental_state(incremental_state, "search", _select(saved, new_order))
+        self.set_incremental_state(incremental_state, "search", select_rows(saved, new_order))
 
 
 def scores_features(model: nn.Module) -> bool:

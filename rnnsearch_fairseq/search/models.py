@@ -4,7 +4,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -22,8 +22,6 @@ from rnnsearch_fairseq.modules.tree_decoder import DecoderState, TreeDecoder
 from rnnsearch_fairseq.modules.tree_encoder import Constituents, TreeEncoder
 from rnnsearch_fairseq.modules.tree_lstm import Forest
 from rnnsearch_fairseq.search.steps import SearchModel
-
-Tensors = TypeVar("Tensors", bound=tuple[Tensor | None, ...])
 
 
 def search_model(halves: Sequence[tuple[nn.Module, nn.Module]]) -> SearchModel:
@@ -77,14 +75,19 @@ class _Network:
         if self.shares_source:
             before, after = dict.fromkeys(before), dict.fromkeys(after)
             source_rows = [row for row, number in enumerate(before) if number in after]
-        source = state.source if before == after else _take(state.source, source_rows)
-        return _State(_take(state.recurrent, rows), source, sentences)
+        device = state.recurrent[0].device
+        source = state.source
+        if before != after:
+            source = select_rows(source, torch.tensor(source_rows, device=device))
+        return _State(select_rows(state.recurrent, torch.tensor(rows, device=device)), source, sentences)
 
 
-def _take(tensors: Tensors, rows: Sequence[int]) -> Tensors:
-    """The chosen ``rows`` of each tensor of a named tuple; None stays None."""
-    index = torch.tensor(rows, device=tensors[0].device)
-    return type(tensors)(*(None if tensor is None else tensor.index_select(0, index) for tensor in tensors))
+def select_rows(value: Any, rows: Tensor) -> Any:
+    """The ``rows`` of each tensor in a tuple, which may hold other tuples, numbers and None."""
+    if isinstance(value, tuple):
+        chosen = (select_rows(item, rows) for item in value)
+        return type(value)(*chosen) if hasattr(value, "_fields") else tuple(chosen)
+    return value.index_select(0, rows) if isinstance(value, Tensor) else value
 
 
 class _RNNsearch(_Network):

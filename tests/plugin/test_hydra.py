@@ -62,14 +62,14 @@ def test_configuration_is_that_of_the_command_line(name: str) -> None:
 @pytest.mark.slow
 @pytest.mark.train
 def test_hydra_trains_a_model_that_fairseq_can_go_on_with(tmp_path: Path) -> None:
-    write_corpus(tmp_path, {"train": 120, "valid": 10}, seed=5, longest=12)
+    write_corpus(tmp_path, {"train": 60, "valid": 10}, seed=5, longest=12)
     preprocess(tmp_path, "-s", "en", "-t", "fr", "--trainpref", "train", "--validpref", "valid")
     words = ["--config-path", "pkg://rnnsearch_fairseq.plugin", "--config-name", "rnnsearch50"]
     words += ["task.data=bin", *OVERRIDES["RNNencdec-30"][:-1], *(f"model.{size}=8" for size in TINY)]
-    words += ["optimization.max_update=4", "checkpoint.save_dir=hydra", "dataset.batch_size=30", "common.cpu=true"]
+    words += ["optimization.max_update=2", "checkpoint.save_dir=hydra", "dataset.batch_size=30", "common.cpu=true"]
     run("fairseq-hydra-train", *words, cwd=tmp_path)
-    words = ["--arch", "rnnencdec", "--max-words", "30", *PAPER, "--batch-size", "30", "--max-update", "6", "--cpu"]
+    words = ["--arch", "rnnencdec", "--max-words", "30", *PAPER, "--batch-size", "30", "--max-update", "4", "--cpu"]
     words += [word for size in TINY for word in ("--" + size.replace("_", "-"), "8")]
     train(tmp_path / "bin", tmp_path / "hydra", *words)
-    assert torch.load(tmp_path / "hydra/checkpoint_last.pt")["optimizer_history"][-1]["num_updates"] == 6
+    assert torch.load(tmp_path / "hydra/checkpoint_last.pt")["optimizer_history"][-1]["num_updates"] == 4
     assert not any(path.name in {"outputs", "multirun"} for path in tmp_path.iterdir()), "Hydra stays in the folder"

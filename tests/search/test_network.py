@@ -91,21 +91,6 @@ def test_a_search_computes_what_the_network_computes(config: NetworkConfig, monk
         check_search(network)
 
 
-class PlainAttention(nn.Module):
-    """The documented interface, and attributes that are those of other modules by name only."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.from_state, self.energy = nn.Linear(WIDTH, 2 * WIDTH), nn.Parameter(torch.ones(()))
-
-    def encode_keys(self, annotations: Tensor, padding_mask: Tensor | None) -> Memory:
-        return Memory(annotations, None, padding_mask)
-
-    def forward(self, state: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
-        query = self.energy * self.from_state(state)
-        return average_annotations(torch.bmm(query.unsqueeze(1), memory.annotations.mT), memory)
-
-
 def attend_by_product(attention: AlignmentModel, state: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
     return average_annotations(torch.bmm(attention.from_state(state).unsqueeze(1), memory.keys.mT), memory)
 
@@ -114,7 +99,6 @@ def attend_by_product(attention: AlignmentModel, state: Tensor, memory: Memory) 
     ("kind", "place", "own"),  # the forward of one's own class, or for a decoder its step
     [
         (RNNsearchConfig, "decoder.attention", attend_by_product),
-        (RNNsearchConfig, "decoder.attention", PlainAttention()),
         (RNNsearchConfig, "decoder.unit", lambda *args: 0.5 * GatedHiddenUnit.forward(*args)),
         (RNNsearchConfig, "decoder.readout", lambda *args: DeepOutput.forward(*args).tanh()),
         (RNNsearchConfig, "decoder.readout.to_vocabulary", lambda *args: 2 * nn.Linear.forward(*args)),
@@ -135,12 +119,9 @@ def test_a_module_of_ones_own_is_what_is_trained_and_searched(kind: type[Network
     for scan in ("fused", "reference"):
         network = draw(kind.from_values({**sizes, "scan": scan}))
         before = forward(network, SAMPLE["prev_output_tokens"])
-        if isinstance(own, nn.Module):
-            network.decoder.attention = own.double()
-        else:
-            module = network.get_submodule(place)
-            method = "step" if place == "decoder" else "forward"
-            module.__class__ = type("Own", (type(module),), {method: own})
+        module = network.get_submodule(place)
+        method = "step" if place == "decoder" else "forward"
+        module.__class__ = type("Own", (type(module),), {method: own})
         log_probs = forward(network, SAMPLE["prev_output_tokens"])
         assert not torch.allclose(log_probs, before), "the module has no effect"
         loss = nn.functional.nll_loss(log_probs.flatten(0, 1), pad(trees.TARGETS).flatten(), ignore_index=PAD)
