@@ -25,11 +25,9 @@ def update_unit(
 ) -> None:
     """One step of the gated unit (A.1.1): write r ∘ s_{i-1} into ``reset_state`` and s_i into ``after``.
 
-    Args:
-        activations: the sums of s~, z and r, except U [r ∘ s_{i-1}]; s~, z and r overwrite them.
-        state: s_{i-1}.
-        mask: ``(batch, 1)``, one at words and zero at padding, where z becomes zero, which keeps the state.
-        times_reset: the product with U.
+    ``activations`` are the sums of s~, z and r, except U [r ∘ s_{i-1}]; s~, z and r overwrite them. ``state`` is
+    s_{i-1}, and ``times_reset`` the product with U. ``mask`` ``(batch, 1)`` is one at words, and zero at padding, where
+    z becomes zero, which keeps the state.
     """
     candidate, update, reset = activations.chunk(3, dim=1)
     activations[:, state.size(1) :].sigmoid_()
@@ -118,10 +116,8 @@ class Alignment:
 def apply_cell(gates: Tensor, child_cells: Tensor, hidden: Tensor, cell: Tensor) -> None:
     """The LSTM of k children, c = i ∘ u + sum_m f_m ∘ c_m and h = o ∘ tanh(c): k is 1 in a sequence, 2 in a tree.
 
-    Args:
-        gates: the sums of i, f_1 to f_k, o and u, ``(batch, (k + 3) n)``; i, f, o and u overwrite them.
-        child_cells: the c_m side by side, ``(batch, k n)``.
-        hidden, cell: receive h and c, ``(batch, n)`` each.
+    ``gates`` ``(batch, (k + 3) n)`` are the sums of i, f_1 to f_k, o and u, which overwrite them. ``child_cells``
+    ``(batch, k n)`` are the c_m side by side. ``hidden`` and ``cell`` ``(batch, n)`` receive h and c.
     """
     size = cell.size(1)
     gates[:, :-size].sigmoid_()

@@ -91,11 +91,8 @@ class _UnitScan(torch.autograd.Function):
     ) -> Tensor:
         """The states between the positions, ``(steps + 1, batch, n)``: s_0 is the first, or the last if ``reverse``.
 
-        Args:
-            projected: [W x + b; W_z x; W_r x], plus [C c; C_z c; C_r c] with a context, ``(steps, batch, 3n)``.
-            state: s_0, ``(batch, n)``.
-            gate_weight, reset_weight: [U_z; U_r] ``(2n, n)`` and U ``(n, n)``.
-            mask: ``(steps, batch, 1)``, one at words; zero at padding, where the state is copied unchanged.
+        ``projected`` ``(steps, batch, 3n)`` is [W x + b; W_z x; W_r x], plus [C c; C_z c; C_r c] with a context. The
+        weights are [U_z; U_r] and U. ``mask`` ``(steps, batch, 1)`` is zero at padding, where the state is copied.
         """
         steps, size = len(projected), state.size(1)
         ctx.before, ctx.after = (1, 0) if reverse else (0, 1)  # of position j, the states j and j + 1
@@ -166,12 +163,8 @@ class _AttendingScan(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor, Tensor]:
         """States from s_0 on, ``(updates + 1, batch, n)``, c ``(steps, batch, 2n)``, alpha ``(steps, batch, src_len)``.
 
-        Args:
-            projected: [W x + b; W_z x; W_r x] of the words, ``(updates, batch, 3n)``.
-            state: s_0, ``(batch, n)``.
-            recurrent, reset_weight: [U_z; U_r; W_a] ``(2n + n', n)`` and U ``(n, n)``.
-            context_weight, energy: [C; C_z; C_r] ``(3n, 2n)`` and v_a ``(n',)``.
-            annotations, keys, padding_mask: see :class:`~rnnsearch_fairseq.modules.attention.Memory`.
+        ``projected`` ``(updates, batch, 3n)`` is [W x + b; W_z x; W_r x] of the words. The weights are [U_z; U_r; W_a],
+        U and [C; C_z; C_r], and ``energy`` is v_a ``(n',)``; the rest is a ``Memory``.
         """
         (batch, size), updates = state.shape, len(projected)
         states = projected.new_empty(updates + 1, batch, size)

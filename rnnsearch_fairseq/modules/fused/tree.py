@@ -1,7 +1,7 @@
 """The loops of the tree-to-sequence model with hand-written gradients: each weight's gradient is a single product."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -9,7 +9,6 @@ from torch import Tensor
 from rnnsearch_fairseq.modules.attention import Memory
 from rnnsearch_fairseq.modules.fused import kernels
 from rnnsearch_fairseq.modules.fused.forms import has_fused_form
-from rnnsearch_fairseq.modules.fused.packing import Packing, packing
 from rnnsearch_fairseq.modules.fused.products import packed_matmul
 from rnnsearch_fairseq.modules.tree_decoder import TreeDecoder
 from rnnsearch_fairseq.modules.tree_encoder import Constituents, TreeEncoder
@@ -60,6 +59,53 @@ class FusedTreeDecoder(TreeDecoder):
             source.states,
         )
         return _DecoderScan.apply(projected, *kernels.like(projected, *tensors), source.padding_mask, words)
+
+
+class Packing(NamedTuple):
+    """The words of a batch ``(batch, columns)`` in the order of a loop: all first words, then all second words, ...
+
+    ``sentences`` ``(batch,)`` are sorted by length, longest first, and the k-th words stand in this order: ``counts``
+    are the numbers of first words, second words and so on. ``places`` ``(words,)`` are the words' places in the
+    flattened batch. ``previous`` ``(words - counts[0],)`` has, for each word but the first ones, the packed row of the
+    word before it. ``shape`` is ``(batch, columns)``. ``torch.nn.utils.rnn.pack_padded_sequence`` takes padding on the
+    right only, and fairseq pads sources on the left.
+    """
+
+    sentences: Tensor
+    places: Tensor
+    counts: list[int]
+    previous: Tensor
+    shape: torch.Size
+
+    def pack(self, padded: Tensor) -> Tensor:
+        """The rows of ``padded`` ``(batch, columns, ...)`` that are words: ``(words, ...)``."""
+        return padded.flatten(0, 1).index_select(0, self.places)
+
+    def unpack(self, packed: Tensor) -> Tensor:
+        """``packed`` ``(words, ...)`` in the batch, zero at padding: ``(batch, columns, ...)``."""
+        padded = packed.new_zeros(self.shape.numel(), *packed.shape[1:])
+        return padded.index_copy_(0, self.places, packed).unflatten(0, self.shape)
+
+    def split(self, *packed: Tensor, begin: int = 0) -> Iterator[tuple[Tensor, ...]]:
+        """Split each of ``packed`` into views, one for each position from ``begin`` on."""
+        return (tensor.split(self.counts[begin:]) for tensor in packed)
+
+
+def packing(is_word: Tensor, device: torch.device) -> Packing:
+    """The packing of a batch on ``device``. ``is_word`` ``(batch, columns)`` is false at padding, not between words."""
+    is_word = is_word.cpu()  # the host waits for a GPU once
+    lengths, firsts = is_word.sum(dim=1), is_word.long().argmax(dim=1)
+    sentences = lengths.argsort(descending=True, stable=True)
+    position = torch.arange(is_word.size(1)).unsqueeze(1)
+    has_word = position < lengths[sentences]
+    places = (sentences * is_word.size(1) + firsts[sentences] + position)[has_word]
+    counts = has_word.sum(dim=1)
+    counts = counts[counts > 0]
+    distances = counts[:-1].repeat_interleave(counts[1:])
+    previous = torch.arange(len(distances)) + int(counts[0]) - distances
+    return Packing(
+        *(tensor.to(device) for tensor in (sentences, places)), counts.tolist(), previous.to(device), is_word.shape
+    )
 
 
 class _LSTMScan(torch.autograd.Function):
@@ -181,13 +227,9 @@ class _DecoderScan(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor]:
         """s~ ``(batch, tgt_len, d)`` and alpha ``(batch, tgt_len, src_len + most_phrases)``, zero at padding.
 
-        Args:
-            projected: the LSTM's products with the packed y_{j-1}, without those of the first position, ``(..., 4d)``.
-            recurrent: the LSTM's weight for [s~_{j-1}; s_{j-1}], ``(4d, 2d)``.
-            combining, bias: W_d, the weight for [s_j; d_j], ``(d, 2d)``, and b_d ``(d,)``.
-            hidden, cell: (s_1, c_1), ``(batch, d)`` each.
-            states, padding_mask: see :class:`~rnnsearch_fairseq.modules.tree_encoder.Constituents`.
-            words: the packing of the target.
+        ``projected`` ``(..., 4d)`` are the LSTM's products with the packed y_{j-1}, without those of the first
+        position, and ``recurrent`` is its weight for [s~_{j-1}; s_{j-1}]. ``combining`` and ``bias`` are W_d and b_d.
+        (s_1, c_1) are ``(batch, d)`` each; ``states`` and ``padding_mask`` are those of ``Constituents``.
         """
         size, first = hidden.size(1), words.counts[0]
         states, padding_mask = states.index_select(0, words.sentences), padding_mask.index_select(0, words.sentences)
