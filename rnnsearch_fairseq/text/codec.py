@@ -3,6 +3,7 @@
 import contextlib
 import io
 import logging
+import re
 from collections.abc import Callable, Sequence
 from functools import partial
 
@@ -13,6 +14,7 @@ from rnnsearch_fairseq.text.vocabulary import Vocabulary
 
 logger = logging.getLogger(__name__)
 
+INVISIBLE = re.compile("[\ufeff\u00ad]")  # byte order marks and soft hyphens
 MAX_CACHED_WORDS = 50_000  # words whose subwords subword-nmt remembers
 
 
@@ -36,7 +38,7 @@ class TextCodec:
 
     def encode(self, text: str) -> list[str]:
         """The words or subwords of a text."""
-        text = self._tokenize(" ".join(text.replace("\ufeff", "").split()))  # without byte order marks
+        text = self._tokenize(" ".join(INVISIBLE.sub("", text).split()))
         if self.preparation.lowercase:
             text = text.lower()
         words = self._split(text)

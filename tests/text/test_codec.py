@@ -68,7 +68,7 @@ def test_a_word_that_is_known_only_in_lower_case_is_lowercased(folder: Path) -> 
     vocabulary = Vocabulary([*SPECIAL, "the", "cat", "US", "us", "Tom"])
     words = TextCodec(PLAIN_MOSES, "en", vocabulary)
     assert words.encode("THE  Cat and Tom in US\tPARIS.") == ["the", "cat", "and", "Tom", "in", "US", "PARIS", "."]
-    assert TextCodec(PLAIN_MOSES, "en").encode("\ufeffThe Cat.") == ["The", "Cat", "."]
+    assert TextCodec(PLAIN_MOSES, "en").encode("\ufeffThe C\u00adat.") == ["The", "Cat", "."]
     codes = (folder / "bpe.codes").read_text(encoding="utf-8")
     pieces = TextCodec(Preparation(bpe=codes), "en").encode("xyz")
     subwords = TextCodec(Preparation(bpe=codes), "en", Vocabulary([*SPECIAL, *pieces]))
