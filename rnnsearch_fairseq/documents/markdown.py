@@ -9,6 +9,7 @@ A text is a paragraph, a heading, a cell, a term or the text of an item, on one 
 
 import re
 import unicodedata
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator
 from itertools import pairwise
@@ -33,7 +34,8 @@ KEPT_LINE = re.compile(
     """,
     re.VERBOSE,
 )
-TITLED = re.compile(rb'(?:!!!|\?\?\?\+?|===[!+]?)[ \t]+[^"]*(?:"([^"]+)")?')  # !!! note "Title", and a text indented
+# !!! note "Title", perhaps as an item of a list, and a text indented.
+TITLED = re.compile(rb'((?:[-*+:][ \t]+)?)(?:!!!|\?\?\?\+?|===[!+]?)[ \t]+[^"]*(?:"([^"]*)")?')
 # ```{note} and ```admonish, which hold text.
 ADMONITION = (
     r"(?:`{3,}|~{3,})[ \t]*(?:admonish\b|\{(?:admonition|attention|caution|danger|error|hint|important|note|seealso|tip"
@@ -57,7 +59,12 @@ def read_markdown(content: bytes) -> Document:
     """The units of a page in UTF-8."""
     page = Page(content)
     readable, titles = _read_lines(page)
-    return Document(page, [*titles, *_read_blocks(page, readable)])
+    code: list[Place] = [(len(content), len(content))]
+    units = [*_read_blocks(page, readable, code)]
+    ends = sorted(end for _, end in code)
+    starts = sorted(start for start, _ in code)
+    titles = [title for title in titles if starts[bisect_right(ends, title.place[0])] > title.place[0]]
+    return Document(page, [*titles, *units])
 
 
 def _read_lines(page: Page) -> tuple[str, list[PageUnit]]:
@@ -80,10 +87,11 @@ def _read_lines(page: Page) -> tuple[str, list[PageUnit]]:
         elif fences and text.startswith(fences[-1]) and not text.strip(text[:1]):
             fences.pop()
         elif title := TITLED.fullmatch(text):
-            changed = b"- #".ljust(len(text))  # an item of a list, whose text is indented, too
-            if title[1] and LETTER.search(title[1].decode()):
-                place = start + title.start(1), start + title.end(1)
-                parts = [Part(title[1].decode(), place)]
+            # An item of a list, whose text is indented, too.
+            changed = (b"-" * bool(title[1])).ljust(len(title[1])) + b"- #".ljust(len(text) - len(title[1]))
+            if title[2] and LETTER.search(title[2].decode()):
+                place = start + title.start(2), start + title.end(2)
+                parts = [Part(title[2].decode(), place)]
                 titles.append(PageUnit(page, place, parts, lambda text: text.replace('"', "'")))
         elif not KEPT_LINE.fullmatch(text):
             changed = text
@@ -92,8 +100,8 @@ def _read_lines(page: Page) -> tuple[str, list[PageUnit]]:
     return b"".join(lines).replace("\ufeff".encode(), b"   ").decode(), titles
 
 
-def _read_blocks(page: Page, readable: str) -> Iterator[PageUnit]:
-    """The units of the texts of a page and of its HTML."""
+def _read_blocks(page: Page, readable: str, code: list[Place]) -> Iterator[PageUnit]:
+    """The units of the texts of a page and of its HTML; the places of blocks of ``code`` are added to it."""
     inside: set[str] = set()  # blocks
     slugs: Counter[str] = Counter()
     events: list[Event] = []
@@ -107,7 +115,9 @@ def _read_blocks(page: Page, readable: str) -> Iterator[PageUnit]:
             lines = [place for *_, place in events]
             if lines and all(end == start for (_, end), (start, _) in pairwise(lines)):
                 yield from html_units(page, (lines[0][0], lines[-1][1]))
-        elif events and "CodeBlock" not in inside:
+        elif events and "CodeBlock" in inside:
+            code.append((events[0][3][0], events[-1][3][1]))
+        elif events:
             yield from _read_text(page, events, inside, slugs)
         events = []
         (inside.add if kind == "Start" else inside.discard)(name)
@@ -134,8 +144,9 @@ def _read_text(page: Page, events: list[Event], inside: set[str], slugs: Counter
         words = (value if kind in ("Text", "Code") else " " * (kind in BREAKS) for kind, _, value, _ in events)
         ids = dict.fromkeys(_find_ids("".join(words).removesuffix(attributes.decode()), slugs))
         before = "".join(f'<a id="{name}"></a>' for name in ids) * (b"#" not in attributes)
-    may_be_name = not inside.isdisjoint(["Heading", "DefinitionListTitle"])
-    if start < end and not (may_be_name and NAME.fullmatch("".join(part.shown for part in parts))):
+    is_name = not inside.isdisjoint(["Heading", "DefinitionListTitle"])
+    is_name = is_name and NAME.fullmatch("".join(part.shown for part in parts)) is not None
+    if not is_name and any(LETTER.search(part.shown) for part in parts if not part.tag):
         yield PageUnit(page, (start, end), parts, str, (before, ""))
 
 

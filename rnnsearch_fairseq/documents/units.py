@@ -94,12 +94,13 @@ class PageUnit:
 
     def fill(self, texts: Sequence[str]) -> str:
         """Write a translation, or return why it is not written."""
+        if texts[0] == self.sources[0]:
+            return ""
         written = place_tags(texts[0], self.tags, self.encode)
         if written is None:
             return WRONG_TAGS
-        if texts != self.sources:
-            before, after = self.around
-            self.page.changes[self.place[0]] = self.place[1], [before, *written, after]
+        before, after = self.around
+        self.page.changes[self.place[0]] = self.place[1], [before, *written, after]
         return ""
 
 
