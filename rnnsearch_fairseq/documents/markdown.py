@@ -89,7 +89,7 @@ def _read_lines(page: Page) -> tuple[str, list[PageUnit]]:
         elif title := TITLED.fullmatch(text):
             # An item of a list, whose text is indented, too.
             changed = (b"-" * bool(title[1])).ljust(len(title[1])) + b"- #".ljust(len(text) - len(title[1]))
-            if title[2] and LETTER.search(title[2].decode()):
+            if title[2] and b"[" not in title[2] and LETTER.search(title[2].decode()):
                 place = start + title.start(2), start + title.end(2)
                 parts = [Part(title[2].decode(), place)]
                 titles.append(PageUnit(page, place, parts, lambda text: text.replace('"', "'")))

@@ -59,6 +59,7 @@ SHORT = "[a b]: x\n[`c`]: x\n[d e]: x\n[g]: x\n"
         # Marks of extensions.
         ('!!! note "Read it"\n    a\n\n    b\n\n        c\n', '!!! note "READ IT"\n    A\n\n    B\n\n        c\n'),
         ('```\n!!! note "A b"\n```\n\n!!! note ""\n    a\n', '```\n!!! note "A b"\n```\n\n!!! note ""\n    A\n'),
+        ('=== "See [a b]"\n    b\n', '=== "See [a b]"\n    B\n'),
         (":   !!! note\n\n        a\n", ":   !!! note\n\n        A\n"),
         ('=== "Linux"\n    a\n\n??? tip\n    b\n', '=== "LINUX"\n    A\n\n??? tip\n    B\n'),
         ("NOTE: a\nb\n\nWARNING:\nc\n\n>! TIP: d\n\n> BLOCK:\n",
