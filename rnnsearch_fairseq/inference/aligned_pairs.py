@@ -85,18 +85,15 @@ class AlignedPair:
 
 
 def join_pairs(pairs: Sequence[AlignedPair]) -> AlignedPair:
-    """The pair of a text, from the pairs of its sentences; its score is the mean of their scores."""
+    """The pair of a text, without its text, from the pairs of its sentences; its score is the mean of their scores."""
     if len(pairs) == 1:
         return pairs[0]
     parts = {name: [getattr(pair, name) for pair in pairs] for name in vars(pairs[0])}
-    words = {
-        name: [*chain.from_iterable(parts[name])] for name in ("source", "target", "source_unknown", "target_unknown")
-    }
-    logprobs, weights = torch.cat(parts["logprobs"]), pairs[0].weights
-    if weights is not None:
-        weights = torch.block_diag(*parts["weights"])
-    text, score = " ".join(filter(None, parts["text"])), sum(parts["score"]) / len(pairs)
-    joined = AlignedPair(**words, text=text, score=score, logprobs=logprobs, weights=weights)
+    sides = ("source", "target", "source_unknown", "target_unknown")
+    joined = AlignedPair(**{name: [*chain.from_iterable(parts[name])] for name in sides})
+    joined.score, joined.logprobs = sum(parts["score"]) / len(pairs), torch.cat(parts["logprobs"])
+    if pairs[0].weights is not None:
+        joined.weights = torch.block_diag(*parts["weights"])
     if pairs[0].phrases is not None:  # without a parse
         joined.phrases, joined.phrase_weights = [], torch.cat(parts["phrase_weights"])
     return joined

@@ -52,20 +52,16 @@ def export(path: str, folder: Path, half: bool = False, **usage: Any) -> None:
             firsts = dict.fromkeys(shared_names(state).values())
             _write(new / name, save({first: state[first].half() if half else state[first] for first in firsts}))
         _write(new / CONFIG, json.dumps({"models": models, **vars(members[0].usage)}, indent=2, ensure_ascii=False))
-        _write(new / CARD, _make_card(members))
+        source, target = members[0].text.languages
+        values = {"source": source, "target": target, "languages": json.dumps([source, target])}
+        values |= {"model": describe(members), "version": __version__, "torch": torch.__version__}
+        card = Path(__file__).with_name("card.md").read_text(encoding="utf-8")
+        _write(new / CARD, card.format(**values, description=members[0].usage.description).rstrip("\n"))
 
 
 def _write(path: Path, content: str | bytes) -> None:
     with open_output(path) as out:
         out.write(content if isinstance(content, bytes) else f"{content}\n".encode())
-
-
-def _make_card(members: Sequence[Member]) -> str:
-    source, target = members[0].text.languages
-    values = {"source": source, "target": target, "languages": json.dumps([source, target])}
-    values |= {"model": describe(members), "version": __version__, "torch": torch.__version__}
-    template = Path(__file__).with_name("card.md").read_text(encoding="utf-8")
-    return template.format(**values, description=members[0].usage.description).rstrip("\n")
 
 
 def describe(members: Sequence[Member]) -> str:
