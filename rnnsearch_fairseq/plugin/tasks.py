@@ -32,7 +32,7 @@ from rnnsearch_fairseq.text.preparation import RECORD, find_preparations
 
 logger = logging.getLogger(__name__)
 
-HELP = {option.name: {"help": option.metadata["help"]} for option in fields(SearchOptions)}
+HELP = {known.name: {"help": known.metadata["help"]} for known in fields(SearchOptions)}
 # Options of fairseq's generator that the searches of this package do not have.
 FAIRSEQ_ONLY = ["sampling", "diverse_beam_groups", "diversity_rate", "match_source_len", "constraints", "prefix_size"]
 FAIRSEQ_ONLY += ["no_repeat_ngram_size", "temperature", "lm_path", "score_reference"]
@@ -140,10 +140,7 @@ class RNNsearchTask(TranslationTask):
             steps = self.cfg.update_freq[min(epoch, len(self.cfg.update_freq)) - 1]
             dataset.batches_per_update = processes * steps
         iterator = super().get_batch_iterator(dataset, **options)
-        if options.get("disable_iterator_cache") or not self.can_reuse_epoch_itr(dataset):
-            # The iterator and its sampler reference each other, so persistent workers, each with a copy of the data,
-            # would survive the epoch.
-            iterator.persistent_workers = False
+        iterator.persistent_workers = False  # each with a copy of the data, they would survive the epoch
         if isinstance(dataset, PooledPairs):
             iterator.disable_shuffling, iterator.shuffle = True, False
         return iterator
