@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from rnnsearch_fairseq.documents.formats import read_document
 from rnnsearch_fairseq.documents.markdown import read_markdown
+from rnnsearch_fairseq.text.markup import scan
 
 ROOT = Path(__file__).resolve().parents[2]
 KEPT = re.compile(r"`+[^`]*`+|<[^<>]*>|&\w+;|\\.|\{[^{}]*\}")
@@ -78,6 +79,11 @@ SHORT = "[a b]: x\n[`c`]: x\n[d e]: x\n[g]: x\n"
 )  # fmt: skip
 def test_texts_are_found_and_written_back(page: str, written: str | None) -> None:
     assert translate(page) == (page if written is None else written)
+
+
+def test_code_at_the_beginning_of_a_link_is_code_for_the_translator() -> None:
+    (unit,) = read_markdown(b"see the [`base` option](a.md)\n").units
+    assert scan(unit.sources[0]).spans == ["<a0>", "`base`", "</a0>"]
 
 
 def test_a_translation_that_lost_a_link_is_left_out() -> None:
