@@ -28,9 +28,9 @@ class Format(NamedTuple):
     name: str
     suffixes: tuple[str, ...]
     read: Callable[[bytes], Document]
-    text: bytes  # stands at least once for each text
+    text: bytes  # each text has at least one
     cure: str  # of a damaged file
-    begin: re.Pattern[bytes] | None = None  # of a file that is read so whatever its name is
+    begin: re.Pattern[bytes] | None = None  # a file that begins so has this format, whatever its name
     bilingual: bool = True  # the document holds translations beside the sources
 
 
@@ -80,9 +80,10 @@ def read_document(path: Path) -> Document:
         known = find_beginning(content) or known
     if len(content) > MAX_BYTES or content.count(known.text) > MAX_TEXTS:
         raise InputError(f"{path}: has more than {MAX_BYTES:,} bytes or {MAX_TEXTS:,} texts; split it")
+    damage = DAMAGE if known.bilingual else UnicodeDecodeError
     try:
         return known.read(content)
-    except DAMAGE as error:
+    except damage as error:
         raise InputError(f"{path}: not {known.name} ({quote(error) or 'incomplete'}); {known.cure}") from error
 
 

@@ -14,7 +14,7 @@ Place = tuple[int, int]  # where a part of a page begins and ends, in bytes
 
 @dataclass(slots=True)
 class Unit:
-    """What is translated at a time: a message of PO or TS, a unit or a segment of XLIFF, or, see `PageUnit`, a text."""
+    """What is translated at a time in PO, TS and XLIFF: a message, a unit or a segment. Pages have a `PageUnit`."""
 
     name: str  # where it is in the document, for messages
     sources: list[str]  # the text, or its singular and its plural
@@ -24,10 +24,10 @@ class Unit:
 
 
 class Part(NamedTuple):
-    """A part of a text, as a translator sees it, and what is written in its place: text, or a part of the page."""
+    """A part of a text."""
 
-    shown: str
-    written: str | Place
+    shown: str  # as a translator sees the part
+    written: str | Place  # in a translation: text, or a part of the page
     tag: str = ""  # "b" begins an element, "/b" ends it, "-" is a whole one; text has none
 
 
@@ -35,7 +35,8 @@ class Page:
     """A page of which parts are replaced; all the rest stays as it is, byte for byte.
 
     Attributes:
-        changes: by where a part begins: where it ends, and what is written in its place: new text, and older parts.
+        changes: for each place where a part begins: where the part ends, and what is written instead of it, which is
+            new text and other parts of the page.
         languages: where the page names its language.
     """
 
@@ -63,9 +64,9 @@ class Page:
 
 
 class PageUnit:
-    """A text of a page, as a `Unit`; blanks around the text are no part of it.
+    """A text of a page, with what a `Unit` has; blanks around the text are no part of it.
 
-    ``encode`` gives what is written for the text of a translation, between ``before`` and ``after``.
+    ``encode`` gives what is written for the text of a translation. ``around`` is written before and after it.
     """
 
     __slots__ = "around", "encode", "page", "place", "sources", "tags"
