@@ -50,15 +50,11 @@ class FusedTreeDecoder(TreeDecoder):
             is_word = previous_words.ne(self.embedding.padding_idx).flip(1).cummax(dim=1).values.flip(1)
         words = packing(is_word, previous_words.device)
         projected = self.lstm.from_input(self.embedding(words.pack(previous_words)[words.counts[0] :]))
-        tensors = (
-            torch.cat([self.from_fed.weight, self.lstm.from_state.weight], dim=1),
-            torch.cat([self.from_state.weight, self.from_context.weight], dim=1),
-            self.from_state.bias,
-            hidden,
-            cell,
-            source.states,
-        )
-        return _DecoderScan.apply(projected, *kernels.like(projected, *tensors), source.padding_mask, words)
+        recurrent = torch.cat([self.from_fed.weight, self.lstm.from_state.weight], dim=1)
+        combining = torch.cat([self.from_state.weight, self.from_context.weight], dim=1)
+        starts = (state.index_select(0, words.sentences[: words.counts[0]]) for state in (hidden, cell))
+        tensors = kernels.like(projected, recurrent, combining, self.from_state.bias, *starts, source.states)
+        return _DecoderScan.apply(projected, *tensors, source.padding_mask, words)
 
 
 class Packing(NamedTuple):
@@ -229,7 +225,7 @@ class _DecoderScan(torch.autograd.Function):
 
         ``projected`` ``(..., 4d)`` are the LSTM's products with the packed y_{j-1}, without those of the first
         position, and ``recurrent`` is its weight for [s~_{j-1}; s_{j-1}]. ``combining`` and ``bias`` are W_d and b_d.
-        (s_1, c_1) are ``(batch, d)`` each; ``states`` and ``padding_mask`` are those of ``Constituents``.
+        (s_1, c_1) are ``(counts[0], d)`` each; ``states`` and ``padding_mask`` are those of ``Constituents``.
         """
         size, first = hidden.size(1), words.counts[0]
         states, padding_mask = states.index_select(0, words.sentences), padding_mask.index_select(0, words.sentences)
@@ -238,9 +234,7 @@ class _DecoderScan(torch.autograd.Function):
         vectors = projected.new_empty(len(cells), 3 * size)  # [s~_j; s_j; d_j]
         precise = torch.promote_types(projected.dtype, torch.float32)
         weights = projected.new_empty(len(cells), states.size(1), dtype=precise)
-        vectors[:first, size : 2 * size], cells[:first] = (
-            start.index_select(0, words.sentences[:first]) for start in (hidden, cell)
-        )
+        vectors[:first, size : 2 * size], cells[:first] = hidden, cell
         vector, cell, alpha = words.split(vectors, cells, weights)
         (gate,) = words.split(gates, begin=1)
         times_recurrent, times_combining = map(packed_matmul, (recurrent, combining))
@@ -287,17 +281,13 @@ class _DecoderScan(torch.autograd.Function):
         # The gradient of a state has two parts: through the context, weighted by alpha, and through its score.
         factors = torch.cat([words.unpack(weights), words.unpack(grad_scores)], dim=1).mT.to(states.dtype)
         grad_contexts, hiddens = words.unpack(grad_vectors[:, 2 * size :]), words.unpack(vectors[:, size : 2 * size])
-        first = words.sentences[: words.counts[0]]
-        grad_starts = (
-            grad.new_zeros(len(states), size).index_copy_(0, first, grad[: len(first)])
-            for grad in (grad_vectors[:, size : 2 * size], grad_cells)
-        )
         return (
             grad_gates,
             grad_gates.T @ vectors[:, : 2 * size].index_select(0, words.previous),
             grad_sums.T @ vectors[:, size:],
             grad_sums.sum(dim=0),
-            *grad_starts,
+            grad_vectors[: words.counts[0], size : 2 * size],
+            grad_cells[: words.counts[0]],
             factors @ torch.cat([grad_contexts, hiddens], dim=1),
             None,
             None,
