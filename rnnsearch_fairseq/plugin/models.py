@@ -1,6 +1,5 @@
 """The fairseq models ``rnnsearch`` and ``tree2seq``: the networks of modules/ behind fairseq's interfaces."""
 
-import argparse
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -132,7 +131,7 @@ class NetworkModel(FairseqEncoderDecoderModel):
     @classmethod
     def build_model(cls, cfg: DictConfig, task: FairseqTask) -> "NetworkModel":
         """Build the model that ``cfg`` describes, with the paper's initial values."""
-        config = read_config(cfg, cls.Config)
+        config = cls.Config.from_values(OmegaConf.to_container(cfg, enum_to_str=True))
         source, target = task.source_dictionary, task.target_dictionary
         if config.share_all_embeddings and source != target:
             cure = "give fairseq-preprocess --joined-dictionary, or the model --share-decoder-input-output-embed"
@@ -184,12 +183,6 @@ class NetworkModel(FairseqEncoderDecoderModel):
                 cure = "leave out --share-all-embeddings and --share-decoder-input-output-embed"
                 raise InputError(f"the checkpoint's {first} and {name} differ, and this model shares them: {cure}")
         return super().load_state_dict(state_dict, *args, **options)
-
-
-def read_config(cfg: Any, kind: type[NetworkConfig]) -> NetworkConfig:
-    """Read the network's configuration from a command line, from Hydra or from a checkpoint."""
-    values = vars(cfg) if isinstance(cfg, argparse.Namespace) else OmegaConf.to_container(cfg, enum_to_str=True)
-    return kind.from_values(values)
 
 
 def register_architectures(model: str, architectures: dict[str, dict[str, Any]]) -> None:

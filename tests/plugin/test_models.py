@@ -15,10 +15,9 @@ from torch import Tensor, nn
 
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.modules.embedding import WordEmbedding
-from rnnsearch_fairseq.modules.rnnsearch import RNNsearchConfig
 from rnnsearch_fairseq.modules.tree_encoder import reverse_words
 from rnnsearch_fairseq.plugin.criterions import SummedNLL
-from rnnsearch_fairseq.plugin.models import RNNsearchModel, Tree2SeqModel, read_config
+from rnnsearch_fairseq.plugin.models import RNNsearchModel, Tree2SeqModel
 from rnnsearch_fairseq.text.preparation import Preparation, write_preparations
 from tests.builders import EOS, PAD, UNK, make_dictionary, make_sample, pad, parse_training, randomize
 from tests.plugin.builders import EXACT, SOURCES, TARGETS, TREES, Original, Tree, make_batch
@@ -45,7 +44,7 @@ OWN = {**SMALL, "embedding_size": 620, "hidden_size": 64}
     ],
 )
 def test_architectures_of_the_command_line(words: list[str], expected: dict[str, Any]) -> None:
-    cfg = read_config(parse_training("--arch", *words).model, RNNsearchConfig)
+    cfg = parse_training("--arch", *words).model
     assert {name: getattr(cfg, name) for name in expected} == expected
 
 
