@@ -31,13 +31,13 @@ KEPT = {
     "tt", "var", "video", "xmp"
 }  # fmt: skip
 VOID = {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "param", "source", "track", "wbr"}
-# The elements that end where another one of them begins, though they lack an end tag, unless a list is between (for
-# items of lists: or a block); and how many elements are asked. A paragraph ends where a block begins.
+# Elements whose end tag may be missing. An element of a row ends where the next element of the row begins, unless a
+# list is open between the two; for items of lists, unless a list or a block is. A paragraph ends where a block begins.
 ITEMS = {"dd", "dt", "li"}
 ROWS = {"li"}, {"dd", "dt"}, {"option"}, {"td", "th"}, {"tr"}, {"tbody", "thead"}, {"h1", "h2", "h3", "h4", "h5", "h6"}
 CLOSED = {name: row | {"p"} for row in ROWS for name in row}
 LISTS = {"dl", "menu", "ol", "select", "table", "ul"}
-MAX_OPEN = 100
+MAX_OPEN = 100  # open elements that a tag may end
 ATTRIBUTES = {"alt", "aria-label", "placeholder", "title"}  # for readers
 BLANKS = re.compile("[\t\n\f\r ]+")
 
@@ -69,7 +69,7 @@ def html_units(page: Page, place: Place) -> Iterator[PageUnit]:
 
 
 def _merge_kept(tokens: Iterable[tuple[Place, Any]]) -> Iterator[tuple[Place, str, Any]]:
-    """The tokens and their kinds; an element that is not translated is a single one, "KEPT", its start tag."""
+    """Yield each token with its place and kind; for an element that is not translated, its start tag as "KEPT"."""
     opened: list[str] = []
     kept: tuple[int, int, Any] | None = None  # the number of elements around it, where it begins, and its start tag
     for (start, end), token in tokens:

@@ -147,7 +147,7 @@ def _read_text(page: Page, events: list[Event], inside: set[str], slugs: Counter
     is_name = not inside.isdisjoint(["Heading", "DefinitionListTitle"])
     is_name = is_name and NAME.fullmatch("".join(part.shown for part in parts)) is not None
     if not is_name and any(LETTER.search(part.shown) for part in parts if not part.tag):
-        yield PageUnit(page, (start, end), parts, str, (before, ""))
+        yield PageUnit(page, (start, end), parts, str, (before, "") if before else ("", ""))
 
 
 def _find_tags(content: bytes, events: list[Event]) -> tuple[list[tuple[Place, Part]], bool, Place]:
