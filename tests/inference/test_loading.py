@@ -150,4 +150,7 @@ def test_missing_files_pipes_devices_and_other_parameters_are_named(folder: Path
             make(folder / name)
             assert_refused(folder, f"{name}: cannot be read (not a regular file")
             (folder / name).unlink()
+        (folder / name).touch()
+        os.truncate(folder / name, 3 << 30)  # a sparse file
+        assert_refused(folder, f"{name}: cannot be read (it has 3,221,225,472 bytes")
         (folder / name).write_bytes(before)

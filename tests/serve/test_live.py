@@ -84,13 +84,16 @@ def test_who_waits_outlives_idle_connections_and_the_work_ends_when_clients_leav
         waiting = stack.enter_context(contextlib.closing(send(running, STREAM, body))).sock
         assert waiting.recv(4096).startswith(b"HTTP/1.1 200 OK\r\n")
         begun = (b"", b"GET / HT", b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99\r\n\r\n{")
+        idle = []
         for number in range(MAX_CONNECTIONS + 50):
-            client = stack.enter_context(socket.create_connection(running.address, PATIENCE))
+            idle.append(stack.enter_context(socket.create_connection(running.address, PATIENCE)))
             with contextlib.suppress(OSError):
-                client.sendall(begun[number % len(begun)])
+                idle[-1].sendall(begun[number % len(begun)])
         connection = http.client.HTTPConnection(*running.address, timeout=PATIENCE)
         connection.request("GET", "/health")
         assert connection.getresponse().status == 200
+        with contextlib.suppress(ConnectionError):
+            assert idle[0].recv(1) == b"", "the oldest is closed"
         waiting.setblocking(False)
         with pytest.raises(BlockingIOError):  # nothing more to read now, and not the end
             while waiting.recv(65_536):
