@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 
 from tqdm import tqdm
 
+from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.output import open_output
 
 Row = tuple[str, ...]
@@ -108,9 +109,19 @@ def map_blocks(work: Callable[[list[Any]], Result], rows: Iterable[Any], label: 
         context.set_forkserver_preload([PRELOADED])
         waiting: deque[Any] = deque()
         with context.Pool(cores, signal.signal, (signal.SIGINT, signal.SIG_IGN)) as pool:  # Ctrl-C is for this process
+            workers = multiprocessing.active_children()
             for block in chain(first, blocks):
                 waiting.append(pool.apply_async(work, [block]))
                 if len(waiting) > 2 * cores:
-                    yield waiting.popleft().get()
+                    yield _wait_for(waiting.popleft(), workers)
             while waiting:
-                yield waiting.popleft().get()
+                yield _wait_for(waiting.popleft(), workers)
+
+
+def _wait_for(result: Any, workers: Sequence[Any]) -> Any:
+    """The result of a pool's work; the pool itself would wait for ever for a process that was killed."""
+    while not result.ready():
+        result.wait(1)
+        if not all(worker.is_alive() for worker in workers):
+            raise InputError("a process was killed, perhaps for want of memory; free memory, or give less text")
+    return result.get()

@@ -3,6 +3,7 @@
 import fcntl
 import os
 import shutil
+import signal
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -314,3 +315,12 @@ def test_a_warning_says_what_helps(tmp_path: Path, run: Any, capsys: Capture, wo
     assert ("warning: the text needs sentencepieces" in printed) == bool(words)
     assert "warning: 90 pairs teach a new model little" in printed
     assert "tokens=(\n    --tokenize char)" in (tmp_path / "out" / "train.sh").read_text()
+
+
+def _die(block: list[int]) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_a_process_that_is_killed_ends_the_work() -> None:
+    with pytest.raises(InputError, match="a process was killed"):
+        list(rows.map_blocks(_die, range(rows.MIN_BLOCKS * rows.BLOCK), "words"))
