@@ -1,5 +1,6 @@
 """The fairseq models ``rnnsearch`` and ``tree2seq``: the networks of modules/ behind fairseq's interfaces."""
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -34,7 +35,17 @@ from rnnsearch_fairseq.text.preparation import find_preparations
 from rnnsearch_fairseq.text.settings import TextSettings
 from rnnsearch_fairseq.text.vocabulary import Vocabulary
 
+logger = logging.getLogger(__name__)
+
 Attention = dict[str, list[Tensor | None]]
+
+# fairseq's default of each option, and the value of the paper (Bahdanau et al., Section 4.2 and Appendix B.2).
+PAPER_TRAINING = {
+    "optimizer": (None, "adadelta"),
+    "criterion": ("cross_entropy", "summed_nll"),
+    "lr": ([0.25], [1.0]),
+    "clip_norm": (0.0, 1.0),
+}
 
 
 class NetworkEncoder(FairseqEncoder):
@@ -185,6 +196,20 @@ class NetworkModel(FairseqEncoderDecoderModel):
         return super().load_state_dict(state_dict, *args, **options)
 
 
+def train_as_in_the_paper(args: Any) -> None:
+    """Without ``--optimizer``, which fairseq needs, set ``PAPER_TRAINING`` and 80 pairs a batch.
+
+    Options that were typed stay as they are.
+    """
+    if getattr(args, "optimizer", "") is not None:
+        return
+    chosen = {name: paper for name, (default, paper) in PAPER_TRAINING.items() if getattr(args, name) == default}
+    if args.batch_size is None and args.max_tokens is None:
+        chosen |= {"batch_size": 80, "batch_size_valid": 80}
+    vars(args).update(chosen)
+    logger.warning(f"there is no --optimizer, so the training is the first paper's: {chosen}")
+
+
 def register_architectures(model: str, architectures: dict[str, dict[str, Any]]) -> None:
     """Register the settings of each architecture for ``--arch``, and its name for Hydra's ``model._name``."""
     for name, settings in architectures.items():
@@ -193,6 +218,8 @@ def register_architectures(model: str, architectures: dict[str, dict[str, Any]])
             for option, value in settings.items():
                 if getattr(args, option, None) is None:
                     setattr(args, option, value)
+            if model == "rnnsearch":
+                train_as_in_the_paper(args)
 
         register_model_architecture(model, name)(architecture)
 

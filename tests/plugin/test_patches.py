@@ -105,3 +105,10 @@ def test_help_has_the_options_of_the_architecture_and_the_task(
     shown = capsys.readouterr().out
     assert own in shown and others not in shown
     assert "--pool-batches" in shown and "--max-update" in shown
+
+
+def test_an_architecture_alone_is_trained_as_in_the_paper() -> None:
+    cfg = parse_training("--arch", "bahdanau_gru")
+    assert (cfg.optimizer._name, cfg.criterion._name) == ("adadelta", "summed_nll")
+    assert (cfg.dataset.batch_size, cfg.optimization.lr, cfg.optimization.clip_norm) == (80, [1.0], 1.0)
+    assert parse_training("--arch", "bahdanau_gru", "--max-tokens", "99", "--lr", "3").optimization.lr == [3.0]
