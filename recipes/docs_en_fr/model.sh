@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Train the English-French model of this folder on translations of documentation and software, and score it on files and
-# projects that it has not seen: about 16 hours of one core, or some ten minutes of an H100.
+# projects that it has not seen: about 17 hours of one core, or some ten minutes of an H100.
 #
 #   recipes/docs_en_fr/model.sh --data DIR --more DIR --php DIR --text DIR [--out DIR]
 #
@@ -65,7 +65,7 @@ once "$OUT/pieces" cut_all
 prepare_all() { prepare_text "$OUT/pieces" "$1" -s en -t fr --from "$OUT/second/model.pt"; }
 once "$OUT/text_all" prepare_all
 once "$OUT/text_all/bin" binarise "$OUT/text_all" -s en -t fr --srcdict "$OUT/text_all/dict.en.txt" --tgtdict "$OUT/text_all/dict.fr.txt"
-LAST_CONSTANT=4000 LAST_TOTAL=6000
+LAST_CONSTANT=357 LAST_TOTAL=2400
 LAST="--lr 0.003 --max-tokens 10000"
 once "$OUT/third/constant.pt" train "$OUT/text_all" $LAST_CONSTANT $LAST --lr-scheduler fixed --warmup-updates 200 \
     --finetune-from-model "$OUT/text_all/start.pt"
