@@ -129,7 +129,7 @@ def test_quickstarts_model_reads_sentences_as_people_write_them(recipes: Path, t
     """Its own commands, with fewer sentences and updates; stopped by Ctrl-C, and started again."""
     script, out = recipes / "quickstart.sh", tmp_path / "out"
     text = script.read_text().replace("--max-epoch 5", "--max-update 20")
-    script.write_text(text.replace("tool grammar", "tool grammar --train 2000 --test 400"))
+    script.write_text(text.replace("tool grammar", "tool grammar --train 2000 --test 100"))
     command = ["bash", script, "--out", out]
     _, status, said = stop(command, out / "log", r"begin training epoch (1)", signal.SIGINT)
     assert status == 130 and "failed" not in said, said
@@ -140,7 +140,7 @@ def test_quickstarts_model_reads_sentences_as_people_write_them(recipes: Path, t
     assert printed.returncode == 0, printed.stdout
     assert re.search(r"^  update 10 of 885 \| perplexity [\d.]+ \| about .* left$", printed.stdout, re.MULTILINE)
     assert f"@ {stopped} updates)" in (out / "log").read_text().partition("Loaded checkpoint")[2]
-    assert len((out / "test.hyp.fr").read_text().splitlines()) == 400
+    assert len((out / "test.hyp.fr").read_text().splitlines()) == 100
     assert "BLEU|" in printed.stdout and (out / "alignment.png").exists()
     (words,) = re.findall(r"^  rnnsearch translate (.*)", printed.stdout, re.MULTILINE)
     read = tmp_path / "read.jsonl"
