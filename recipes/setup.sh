@@ -7,7 +7,7 @@
 #
 #   recipes/setup.sh
 #
-#   PYTHON=python3.13   the Python to use, 3.10 to 3.14 (default: the first of 3.11, 3.12, 3.13, 3.10, 3.14 that is here whole)
+#   PYTHON=python3.13   the Python to use (default: the first of 3.11, 3.12, 3.13, 3.10 and 3.14, which is not tested, that is here whole)
 #   TORCH=torch==2.13.0 the PyTorch to install, in pip's words
 set -euo pipefail
 # Every recipe skips the steps that are done, and a training goes on from the checkpoint that it saves when it is stopped.
@@ -110,7 +110,7 @@ print(*lacks, sep=", ")' 2>/dev/null) || { [ -n "${PYTHON-}" ] || continue; lack
         if [ -z "$lacks" ]; then echo "$candidate"; return; fi
         found+=" ($candidate $lacks)"
     done
-    die "no Python 3.10 to 3.14 with venv, ensurepip and headers found$found; install them (Debian: python3 python3-venv python3-dev) or name another: PYTHON=/path/to/python $0"
+    die "no Python 3.10 to 3.13 with venv, ensurepip and headers found$found; install them (Debian: python3 python3-venv python3-dev) or name another: PYTHON=/path/to/python $0"
 }
 
 pip_install() { "$ROOT/.venv/bin/python" -m pip --disable-pip-version-check install "$@"; }
