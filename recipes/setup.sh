@@ -18,7 +18,12 @@ TORCH=${TORCH:-torch==2.13.0}
 
 say() { printf '\n\033[1m[%s] %s\033[0m\n' "$(date +%H:%M:%S)" "$*"; }
 die() { printf 'error: %s\n' "$*" >&2; exit 1; }
-die_of_log() { tail -3 "$1" >&2; die "$2 failed; see $1"; } # LOG STEP
+die_of_log() { # LOG STEP: end after a step that failed, or that a signal has ended
+    local status=$?
+    tail -3 "$1" >&2
+    if [ "$status" = 130 ] || [ "$status" = 143 ]; then exit "$status"; fi
+    die "$2 failed; see $1"
+}
 
 usage() { awk 'NR == 1 { next } !/^#/ { exit } { sub(/^# ?/, ""); print }' "$0"; }
 
