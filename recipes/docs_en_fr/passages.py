@@ -83,7 +83,7 @@ def put_numbers(source: str, target: str) -> Pair:
     """A piece and its translation as the model reads and writes them, but for masked markup."""
     piece, translated = Piece(source, ENGLISH), Piece(target, FRENCH)
     masked, wanted = piece.masked, unmask(translated.masked, translated.spans)
-    found, counts = mask(wanted, piece.spans), piece._counts
+    found, counts = mask(wanted, piece.spans), piece.counts
     if piece.counted and all(text.count(symbol) == 1 for symbol in counts.values() for text in (masked, found)):
         masked = piece.counted
         for number, symbol in counts.items():

@@ -46,7 +46,7 @@ FORMATS = (
 
 
 def is_document(path: Path) -> bool:
-    """Whether a file is named as one that holds sources and translations; TypeScript's files are named as Qt's."""
+    """Whether a file is PO, XLIFF or Qt's TS, which hold sources and translations; ``.ts`` may also be TypeScript."""
     known = find_format(path)
     return known is not None and known.bilingual
 

@@ -59,10 +59,9 @@ def read_markdown(content: bytes) -> Document:
     """The units of a page in UTF-8."""
     page = Page(content)
     readable, titles = _read_lines(page)
-    code: list[Place] = [(len(content), len(content))]
+    code: list[Place] = []
     units = [*_read_blocks(page, readable, code)]
-    ends = sorted(end for _, end in code)
-    starts = sorted(start for start, _ in code)
+    starts, ends = zip(*code, (len(content), len(content)))
     titles = [title for title in titles if starts[bisect_right(ends, title.place[0])] > title.place[0]]
     return Document(page, [*titles, *units])
 

@@ -40,7 +40,7 @@ def _units(message: Any) -> Iterator[Unit]:
     sources, targets = _forms(message.source), _forms(message.target)
     flags = "".join(message.typecomments).replace(",", " ").split()
     has_format = any(flag.endswith("-format") and not flag.startswith("no-") for flag in flags)
-    # In Java's MessageFormat, the apostrophes of a text are doubled, since one alone begins what is no format.
+    # In Java's MessageFormat a single apostrophe begins text without placeholders, so a text doubles its apostrophes.
     whole = "".join(sources)
     is_java = "{" in whole and "'" not in whole.replace("''", "")
     is_java = is_java and ("java-format" in flags or DOUBLED.search(whole) is not None)
@@ -65,7 +65,7 @@ def _units(message: Any) -> Iterator[Unit]:
 
 
 def _forms(text: Any) -> list[str]:
-    """The forms of a message's text, of which it has one if it has no plural forms."""
+    """The forms of a message's text: singular and plural, or one form."""
     return [str(form) for form in getattr(text, "strings", [text or ""])] or [""]
 
 

@@ -127,7 +127,7 @@ def _read(paths: Sequence[Path], data: Path, target: str) -> dict[Path, Document
 
 
 def _fill(document: Document, translator: Translator, path: Path) -> Counter[str]:
-    """Fill in the units of a document that have no translation, and name those that are not right."""
+    """Fill in the units of a document that have no translation; name each unit that stays empty or has a fault."""
     blanks = [unit for unit in document.units if any(unit.sources) and not any(unit.targets)]
     texts: dict[str, Text] = {}
     results: dict[str, AlignedPair | str] = {}  # the translation of each text, or why there is none

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 SHOWN = re.compile(r"(<[^<>]*>|&[^&;\s]*;|\n)")  # the form of a tag, of a reference and of a hard line break
-WRONG_TAGS = "its tags are not those of the source or out of order"
+WRONG_TAGS = "it lacks or adds tags, or has them in another order"
 Place = tuple[int, int]  # where a part of a page begins and ends, in bytes
 
 
@@ -32,7 +32,7 @@ class Part(NamedTuple):
 
 
 class Page:
-    """A page of which parts are replaced; all the rest stays as it is, byte for byte.
+    """A page in which parts are replaced. All other bytes stay as they are.
 
     Attributes:
         changes: for each place where a part begins: where the part ends, and what is written instead of it, which is

@@ -47,6 +47,7 @@ from rnnsearch_fairseq.text.codec import make_codecs
 from rnnsearch_fairseq.text.markup import known_characters, mask
 from rnnsearch_fairseq.text.passage import Passage
 from rnnsearch_fairseq.text.piece import Piece, Reader
+from rnnsearch_fairseq.text.sentences import combine
 from rnnsearch_fairseq.text.trees import NO_PARSE, read_parse
 from rnnsearch_fairseq.text.words import END
 
@@ -337,8 +338,7 @@ class Translator:
         if text.sources[0].piece is None:
             return [*several[0]]
         joined = []
-        for place in range(max(map(len, several))):
-            pairs = [pairs[min(place, len(pairs) - 1)] for pairs in several]
+        for pairs in combine(several):
             pair = join_pairs(pairs)
             pair.text = text.passage.join([pair.text for pair in pairs])
             pair.faults = [text.passage.describe(fault) for pair in pairs for fault in pair.faults]

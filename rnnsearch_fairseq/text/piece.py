@@ -73,6 +73,7 @@ class Piece:
         text: the source.
         masked: what the model reads.
         counted: ``masked`` with numbers in place of the placeholders that stand for numbers; None: there are none.
+        counts: for each number in ``counted`` that stands for a placeholder, the symbol in ``masked`` that does.
         spans: what the symbols in ``masked`` stand for.
     """
 
@@ -87,9 +88,9 @@ class Piece:
         self._rest = hide(self._plain, self._places).strip()
         self._terms = TERM.findall(text)
         self.masked, self.spans = found.mask() if reader.masks else (self._plain, [])
-        self._counts: dict[str, str] = {}  # the symbol in whose place each number stands
+        self.counts: dict[str, str] = {}
         counted = self.masked if any(number in text for number in NUMBERS) else self._count_placeholders()
-        self.counted = counted if self._counts else None
+        self.counted = counted if self.counts else None
 
     def _count_placeholders(self) -> str:
         """What the model reads, with numbers in the place of placeholders that stand for numbers."""
@@ -99,17 +100,17 @@ class Piece:
             noun, name = re.match(r" ([a-z]+)", following), re.search(r"\w+", span)
             is_counter = (name and COUNTER.fullmatch(name[0])) or (noun and noun[1] in self._from.counted)
             is_count = COUNT.fullmatch(span) or (is_counter and PLACEHOLDER.match(span))
-            if not is_count or len(self._counts) == len(NUMBERS):
+            if not is_count or len(self.counts) == len(NUMBERS):
                 return symbol[0]
-            number = NUMBERS[len(self._counts)]
-            self._counts[number] = symbol[0]
+            number = NUMBERS[len(self.counts)]
+            self.counts[number] = symbol[0]
             return number
 
         return re.sub(r"⟦(\d)⟧", count, self.masked)
 
     def restore(self, text: str, in_capitals: bool = False, counted: bool = False) -> str | None:
         """The text of a translation; None unless it has each number that stands for a placeholder exactly once."""
-        for number, symbol in self._counts.items() if counted else ():
+        for number, symbol in self.counts.items() if counted else ():
             text, times = re.subn(rf"(?<!\d){number}(?!\d)", symbol, text)
             if times != 1:
                 return None
