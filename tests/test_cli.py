@@ -56,7 +56,8 @@ def test_commands_are_listed_and_the_version_has_a_name(
         ("translate --model x --search=grondhog", "did you mean groundhog? rnnsearch translate --help says more"),
         ("translate modle", "rnnsearch translate --help says more"),
         ("figures", "rnnsearch --help says more"),
-        ("plot figures", "rnnsearch --help says more"),
+        ("plot figures", "did you mean plot alignment? rnnsearch --help says more"),
+        ("translate --model x -o y", "did you mean --output? rnnsearch translate --help says more"),
     ],
 )
 def test_an_unknown_word_is_answered_in_two_lines(

@@ -70,7 +70,7 @@ def main() -> None:
     if pair.phrases is None:
         raise InputError(f"{pair.where}: the model reads no trees; give what rnnsearch score --trees FILE wrote")
     plot_attention(pair, args.picture)
-    print(f"attention of sentence {pair.number} -> {args.picture}")
+    print(f"attention of line {pair.number + 1} -> {args.picture}")
 
 
 if __name__ == "__main__":

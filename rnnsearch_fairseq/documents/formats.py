@@ -29,7 +29,7 @@ class Format(NamedTuple):
     suffixes: tuple[str, ...]
     read: Callable[[bytes], Document]
     text: bytes  # each text has at least one
-    cure: str  # of a damaged file
+    cure: str = ""  # of a damaged file
     begin: re.Pattern[bytes] | None = None  # a file that begins so has this format, whatever its name
     bilingual: bool = True  # the document holds translations beside the sources
 
@@ -40,8 +40,8 @@ FORMATS = (
         "XLIFF", (".xlf", ".xliff", ".sdlxliff", ".mqxliff", ".mxliff"), read_xml, b"</source", "export it again", XML
     ),
     Format("TS", (".ts",), read_xml, b"<source", "export it again"),
-    Format("Markdown", (".md", ".markdown"), read_markdown, b"\n", "convert it to UTF-8 with iconv", bilingual=False),
-    Format("HTML", (".html", ".htm"), read_html, b"</", "convert it to UTF-8 with iconv", bilingual=False),
+    Format("Markdown", (".md", ".markdown"), read_markdown, b"\n", bilingual=False),
+    Format("HTML", (".html", ".htm"), read_html, b"</", bilingual=False),
 )
 
 
@@ -80,10 +80,14 @@ def read_document(path: Path) -> Document:
         known = find_beginning(content) or known
     if len(content) > MAX_BYTES or content.count(known.text) > MAX_TEXTS:
         raise InputError(f"{path}: has more than {MAX_BYTES:,} bytes or {MAX_TEXTS:,} texts; split it")
-    damage = DAMAGE if known.bilingual else UnicodeDecodeError
     try:
         return known.read(content)
-    except damage as error:
+    except UnicodeDecodeError as error:
+        number = content.decode(errors="replace").partition("\ufffd")[0].count("\n") + 1
+        raise InputError(f"{path}, line {number}: not text in UTF-8; convert the file with iconv") from error
+    except DAMAGE as error:
+        if not known.bilingual:  # its reader is our own
+            raise
         raise InputError(f"{path}: not {known.name} ({quote(error) or 'incomplete'}); {known.cure}") from error
 
 

@@ -1,10 +1,13 @@
-"""Translate text, one sentence a line, or documents: PO, XLIFF, TS, Markdown and HTML, alone or in a folder.
+"""Translate lines of plain text, a document, or a folder of documents.
 
-A line of text (FILE, or standard input) gives one line of output. A line without a letter stays as it is. A line that
-cannot be read is named on standard error and left blank, and the command then ends with status 1. In PO, XLIFF and TS,
-only messages without a translation get one, and it is marked for review. Markdown and HTML have no such mark. Other
-files of a folder are copied. With --nbest, a line of output is a line's number, the search's score and the translation,
-with tabs between.
+Lines: each line of FILE or of standard input gives one line of output. A line without a letter stays as it is. A line
+that cannot be read is named on standard error and left blank, and the command then ends with status 1. With --nbest, a
+line of output is the number of the line (from 1), the search's score and the translation, with tabs between.
+
+Documents: PO (.po), XLIFF (.xlf, .xliff), Qt's .ts, Markdown (.md) and HTML (.html), also packed (.gz). Messages that
+have a translation keep it. A new translation in PO, XLIFF and TS is marked for review; Markdown and HTML have no such
+mark. In a folder, all other files (such as .rst, .txt and .pot) are copied, and the folders .git and node_modules are
+left out. No document is written over a file that exists.
 
   rnnsearch translate raw/test.en --model checkpoints --output test.fr
   rnnsearch translate docs.po --model checkpoints --output docs.fr.po
@@ -13,6 +16,7 @@ with tabs between.
 import argparse
 import contextlib
 import itertools
+import os
 import shutil
 import sys
 from collections import Counter
@@ -23,8 +27,8 @@ from pathlib import Path
 from tqdm import tqdm
 
 from rnnsearch_fairseq.command_line import count, make_parser
-from rnnsearch_fairseq.documents.formats import find_beginning, find_format, read_document
-from rnnsearch_fairseq.documents.units import Document
+from rnnsearch_fairseq.documents.formats import FORMATS, file_suffix, find_beginning, find_format, read_document
+from rnnsearch_fairseq.documents.units import Document, Unit
 from rnnsearch_fairseq.errors import InputError, quote
 from rnnsearch_fairseq.inference.aligned_pairs import AlignedPair
 from rnnsearch_fairseq.inference.loading import model_files
@@ -36,6 +40,9 @@ from rnnsearch_fairseq.text.lines import LINE_ENDS, MAX_LINE_BYTES, check_line, 
 
 READ_AHEAD = 1 << 16  # bytes
 SEARCHED_TOGETHER = 400  # texts
+# What is counted.
+DOCUMENTS, BLANK, FILLED, REVIEWED = "documents", "texts without a translation", "translated", "marked for review"
+FAULTY = "with something missing or changed, named above"
 LEFT = {".git", "node_modules"}  # folders that are not copied
 BLANK_LINE_ENDS = str.maketrans(dict.fromkeys(LINE_ENDS, " "))  # a line of text has one line of output
 
@@ -44,7 +51,9 @@ def read_arriving(path: Path | None) -> Iterator[list[bytes]]:
     """Yield the lines of a file, a pipe or standard input in groups, as they arrive."""
     incomplete = b""
     with contextlib.nullcontext(sys.stdin.buffer) if path is None else open_bytes(path) as file:
-        while block := file.read1(READ_AHEAD):
+        for number, block in enumerate(iter(lambda: file.read1(READ_AHEAD), b"")):
+            if not number and b"\0" in block:
+                raise InputError(f"{path or 'standard input'}: not text in UTF-8 (it has zero bytes); give plain text")
             *lines, incomplete = (incomplete + block).split(b"\n")
             if lines:
                 yield lines
@@ -90,11 +99,14 @@ def translate_documents(translator: Translator, data: Path, out: Path) -> None:
     paths = [
         path for path in inside if path == data or (path.is_file() and LEFT.isdisjoint(path.relative_to(data).parts))
     ]
-    check_not_input([out / path.relative_to(data) for path in paths], paths)
+    outputs = {path: out / path.relative_to(data) for path in paths}
+    check_not_input(outputs.values(), paths)
+    if existing := next(filter(os.path.lexists, outputs.values()), None):
+        raise InputError(f"{existing}: is there already, perhaps with reviewed text; remove it, or give another output")
     documents = _read(paths, data, translator.languages[1])
-    counts: Counter[str] = Counter(files=len(documents), copied=len(paths) - len(documents))
-    for path in paths:
-        output = out / path.relative_to(data)
+    copied = Counter(path.suffix or path.name for path in paths if path not in documents)
+    counts = Counter({DOCUMENTS: len(documents)})
+    for path, output in outputs.items():
         output.parent.mkdir(parents=True, exist_ok=True)
         if path not in documents:
             shutil.copyfile(path, output)
@@ -103,11 +115,11 @@ def translate_documents(translator: Translator, data: Path, out: Path) -> None:
         counts += _fill(document, translator, path)
         with open_output(output) as file:
             file.write(document.write(translator.languages[1]))
-    report = (
-        "files: {files:,}, copied as they are: {copied:,}; messages without a translation: {blank:,}, filled in for "
-        "review: {filled:,}; of these with something missing or changed, named above: {faulty:,}"
-    )
-    print(report.format_map(counts), file=sys.stderr)
+    names = [DOCUMENTS, BLANK, FILLED, *(name for name in (REVIEWED, FAULTY) if counts[name])]
+    report = [f"{name}: {counts[name]:,}" for name in names]
+    if copied:
+        report.append(f"copied as they are: {', '.join(f'{number:,} {name}' for name, number in copied.most_common())}")
+    print("; ".join(report), file=sys.stderr)
 
 
 def _read(paths: Sequence[Path], data: Path, target: str) -> dict[Path, Document]:
@@ -147,7 +159,7 @@ def _fill(document: Document, translator: Translator, path: Path) -> Counter[str
     pairs = (best for group in groups for best, *_ in translator.search([*group]))
     shown = {"unit": " texts", "disable": not sys.stderr.isatty(), "leave": False, "dynamic_ncols": True}
     results |= zip(texts, tqdm(pairs, path.name, len(texts), **shown))
-    counts = Counter(blank=len(blanks))
+    counts = Counter({BLANK: len(blanks)})
     for unit in blanks:
         found = [results[source] for source in unit.sources]
         reason = next((reason for reason in found if isinstance(reason, str)), "")
@@ -158,31 +170,38 @@ def _fill(document: Document, translator: Translator, path: Path) -> Counter[str
             print(f"{path}, {unit.name}: left as it is: {reason}", file=sys.stderr)
             continue
         if faults := [fault for pair in found for fault in pair.faults]:
-            what = quote(repr(unit.sources[0]), 60)
+            what = quote(repr(unit.excerpt), 60)
             print(f"{path}, {unit.name}: {what}: its translation {quote(', '.join(faults))}", file=sys.stderr)
-        counts += Counter(filled=1, faulty=bool(faults))
+        counts += Counter({FILLED: 1, REVIEWED: isinstance(unit, Unit), FAULTY: bool(faults)})
     return counts
 
 
 def parse_arguments() -> argparse.Namespace:
     """Read the command line."""
     parser = make_parser(__doc__)
-    parser.add_argument("file", type=Path, nargs="?", metavar="FILE", help="default: standard input")
+    data = "text, document or folder; default: standard input, which is read as lines of plain text"
+    parser.add_argument("file", type=Path, nargs="?", metavar="FILE", help=data)
     add_model_options(parser)
-    parser.add_argument("--output", type=Path, metavar="FILE", help="default: standard output")
-    nbest = "print up to NBEST translations of each line, with number and score"
+    parser.add_argument("--output", type=Path, metavar="FILE", help="for lines, default: standard output")
+    nbest = "print up to NBEST translations of each line, with the line's number and the score"
     parser.add_argument("--nbest", type=count, help=nbest)
-    parser.add_argument("--trees", type=Path, metavar="FILE", help="parses, in Penn brackets or as transitions")
-    parser.add_argument("--prepared", action="store_true", help="lines are words with blanks between, in and out")
+    trees = "a parse of each line, in Penn brackets or as transitions"
+    parser.add_argument("--trees", type=Path, metavar="FILE", help=trees)
+    prepared = "each line is words with blanks between, as rnnsearch prepare writes them, and so is its translation"
+    parser.add_argument("--prepared", action="store_true", help=prepared)
     parser.add_argument("--alignments", type=Path, metavar="FILE", help="write alignments, as rnnsearch score does")
     add_search_options(parser)
     args = parser.parse_args()
     path = args.file
     args.documents = path is not None and (path.is_dir() or find_format(path) is not None)
     args.documents |= path is not None and path.is_file() and find_beginning(path) is not None
-    if args.documents and (args.output is None or args.nbest or args.alignments or args.trees or args.prepared):
-        lines = "--nbest, --alignments, --trees and --prepared, which are for lines"
-        raise InputError(f"{args.file}: give --output, without {lines}")
+    if args.documents and (args.nbest or args.alignments or args.trees or args.prepared):
+        raise InputError(f"{args.file}: a document; leave out --nbest, --alignments, --trees and --prepared")
+    if args.documents and args.output is None:
+        raise InputError(f"{args.file}: a document; give the file or folder to write, as --output")
+    suffixes = {file_suffix(path) for path in (args.file, args.output) if args.documents}
+    if len([known for known in FORMATS if not suffixes.isdisjoint(known.suffixes)]) > 1:
+        raise InputError(f"{args.output}: its name is of another format; let it end in {file_suffix(args.file)}")
     named = [args.replace_unknown or None, args.terms, getattr(args, "length_statistics", None)]
     check_not_input([args.output, args.alignments], [args.file, args.trees, *named, *model_files(args.model)])
     return args
@@ -197,7 +216,7 @@ def main() -> int | None:
         if sys.stdin.isatty():
             print("type a sentence a line; Ctrl-D ends", file=sys.stderr)
         if find_beginning(sys.stdin.buffer.peek()):
-            raise InputError("standard input: a document, not lines of text; give it as a file, and --output")
+            raise InputError("standard input: a document, not lines of plain text; give its name, and --output")
     with contextlib.ExitStack() as stack:
         out = sys.stdout.buffer if args.output is None else stack.enter_context(open_output(args.output))
         alignments = None if args.alignments is None else stack.enter_context(open_output(args.alignments))

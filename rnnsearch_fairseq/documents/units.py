@@ -22,6 +22,11 @@ class Unit:
     finished: bool  # the translations are not marked as fuzzy or as in need of translation or review
     fill: Callable[[Sequence[str]], str]  # writes translations, marked for review, or returns why they are not written
 
+    @property
+    def excerpt(self) -> str:
+        """What messages quote."""
+        return self.sources[0]
+
 
 class Part(NamedTuple):
     """A part of a text."""
@@ -92,6 +97,11 @@ class PageUnit:
         """The number of the line."""
         number = self.page.content.count(b"\n", 0, self.place[0]) + 1
         return f"line {number}"
+
+    @property
+    def excerpt(self) -> str:
+        """The text as it stands in the page, with its links; ``sources`` has tags in their place."""
+        return self.page.content[slice(*self.place)].decode()
 
     def fill(self, texts: Sequence[str]) -> str:
         """Write a translation, or return why it is not written."""

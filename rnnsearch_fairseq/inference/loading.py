@@ -135,7 +135,10 @@ def _read_folder(folder: Path) -> list[Member]:
     with _reading(folder / CONFIG, MAX_CONFIG):
         values = json.loads((folder / CONFIG).read_bytes())
         models, usage = values.pop("models"), Usage(**values)
-        members = [_make_member(model["architecture"], model["config"], text, usage=usage) for model in models]
+        members = [
+            _make_member(model["architecture"], model["config"], text, str(model.get("training", "")), usage)
+            for model in models
+        ]
         members[0]  # there is one
     for name, member in zip(tensor_files(len(members)), members):
         with _reading(folder / name, MAX_HEADER + 8 * _count(member.network)):
@@ -149,7 +152,9 @@ def find_checkpoint(path: Path) -> Path:
     checkpoint = next(filter(os.path.isfile, [path, *near]), None)
     if checkpoint is None:
         holds_none = f"or holds no {CONFIG} and no {' or '.join(CHECKPOINTS)}"
-        raise InputError(f"{path}: no such checkpoint, or it may not be read, {holds_none}; {TRAIN}")
+        inside = next(path.glob(f"*/{CONFIG}"), None)
+        cure = f"give {inside.parent}" if inside else TRAIN
+        raise InputError(f"{path}: no such checkpoint, or it may not be read, {holds_none}; {cure}")
     return checkpoint
 
 
@@ -179,7 +184,7 @@ def _read_training(path: Path) -> Member:
     with _reading(path):
         values, tensors = {**(state["cfg"].get("model") or {})}, {**state["model"]}
         text = TextSettings.from_record(tensors.pop(STATE))
-        member = _make_member(values.get("_name"), values, text, training=f"{count_updates(state):,} updates")
+        member = _make_member(values.get("_name"), values, text, f"{count_updates(state):,} updates")
         _fill(member.network, {name.replace(".network.", ".", 1): tensor for name, tensor in tensors.items()})
     return member
 
@@ -208,7 +213,7 @@ def write_member(path: Path, member: Member) -> None:
     write_checkpoint(path, cfg, {**model, STATE: member.text.to_record()})
 
 
-def _make_member(name: str, values: Mapping[str, Any], text: TextSettings, **more: Any) -> Member:
+def _make_member(name: str, values: Mapping[str, Any], text: TextSettings, *more: Any) -> Member:
     """A member of the architecture ``name`` with the options in ``values``; its parameters have no storage yet."""
     if name not in ARCHITECTURES:
         raise InputError(f"its model is {quote(name)!r}, and this package reads {' and '.join(KINDS)}")
@@ -219,7 +224,7 @@ def _make_member(name: str, values: Mapping[str, Any], text: TextSettings, **mor
         network = network_class(config, *map(len, text.vocabularies)).eval().requires_grad_(False)
     if _count(network) > MAX_PARAMETERS:
         raise InputError(f"its model has {_count(network):,} parameters, and at most {MAX_PARAMETERS:,} are read")
-    return Member(kind, config, network, text, **more)
+    return Member(kind, config, network, text, *more)
 
 
 def _count(network: nn.Module) -> int:

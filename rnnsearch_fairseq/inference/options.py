@@ -12,7 +12,8 @@ from rnnsearch_fairseq.search.options import SearchOptions
 from rnnsearch_fairseq.text.lines import read_lines
 from rnnsearch_fairseq.text.terms import Terms
 
-TERMS = "words to keep, one a line, or a word, a tab and its translation, to translate it always so"
+TERMS = "file of terms, one a line: a term that stays as it is, or a term, a tab and its only translation; without a "
+TERMS += "tab, a line of several words is one term"
 
 
 def add_model_options(parser: argparse.ArgumentParser) -> None:

@@ -168,7 +168,7 @@ class Translator:
             torch.zeros(1, device=self.device).item()  # fails on the device meta, too
             self.networks = [member.network.to(self.device) for member in members]
         except (RuntimeError, AssertionError, TypeError) as error:
-            raise InputError(f"the device {device} cannot be used ({quote(error)}); give cpu") from error
+            raise InputError(f"the device {device} cannot be used; give cpu, cuda or auto ({quote(error)})") from error
         self._members = members
         self._model = search_model([(network.encoder, network.decoder) for network in self.networks])
         self.reads_trees = any(map(reads_trees, self.networks))

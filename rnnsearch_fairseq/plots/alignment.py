@@ -27,7 +27,7 @@ def plot_alignment(source: list[str], target: list[str], weights: np.ndarray, pi
 
 
 def choose_pair(pairs: Iterable[AlignedPair], path: Path, number: int | None, max_words: int) -> AlignedPair:
-    """Choose sentence ``number`` of ``path``; if it is None, the longest sentence of at most ``max_words`` words.
+    """Choose line ``number`` of ``path``, from 1; if it is None, the longest sentence of at most ``max_words`` words.
 
     A sentence without an unknown word is preferred, and the first one of several.
     """
@@ -35,10 +35,10 @@ def choose_pair(pairs: Iterable[AlignedPair], path: Path, number: int | None, ma
         short = (pair for pair in pairs if len(pair.source) <= max_words + 1)
         best = max(short, key=lambda pair: (UNKNOWN not in pair.source + pair.target, len(pair.source)), default=None)
     else:
-        best = next((pair for pair in pairs if pair.number == number), None)
+        best = next((pair for pair in pairs if pair.number == number - 1), None)
     if best is None:
-        missing = f"sentence of at most {max_words} words" if number is None else f"sentence {number}"
-        raise InputError(f"{path}: there is no {missing} to draw; give another --sentence, from 0")
+        missing = f"sentence of at most {max_words} words" if number is None else f"line {number}"
+        raise InputError(f"{path}: there is no {missing} to draw; give another --sentence, from 1")
     return best
 
 
@@ -47,7 +47,7 @@ def parse_arguments(doc: str, scores: str, max_words: int) -> argparse.Namespace
     parser = make_parser(doc)
     parser.add_argument(scores, type=Path, help="what rnnsearch translate --alignments or rnnsearch score wrote")
     parser.add_argument("picture", type=Path, help="file to write: .png, .svg or .pdf")
-    which = f"number of the sentence, from 0; default: the longest of at most {max_words} words, best without <unk>"
+    which = f"line of the sentence, from 1 (default: the longest of at most {max_words} words, best without <unk>)"
     parser.add_argument("--sentence", type=int, metavar="N", help=which)
     return parser.parse_args()
 
@@ -56,4 +56,4 @@ def main() -> None:
     args = parse_arguments(__doc__, "alignments", DRAWN_WORDS)
     pair = choose_pair(read_scores(args.alignments), args.alignments, args.sentence, DRAWN_WORDS)
     plot_alignment(*pair.by_word(), args.picture)
-    print(f"alignment of sentence {pair.number} -> {args.picture}")
+    print(f"alignment of line {pair.number + 1} -> {args.picture}")

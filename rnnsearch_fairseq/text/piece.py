@@ -193,7 +193,7 @@ class Piece:
                 yield f"has no word between {' and '.join(pair)}"
         for sign in SIGNS:
             if self._rest.count(sign) != rest.count(sign) and self._plain.count(sign) != text.count(sign):
-                yield f"has other {sign}"
+                yield f"{'lacks' if self._plain.count(sign) > text.count(sign) else 'adds'} {sign}"
         for fault, feature in FEATURES:
             if feature(self._rest) != feature(rest):
                 yield fault

@@ -317,8 +317,8 @@ def test_what_repeats_takes_no_quadratic_time(tmp_path: Path, name: str) -> None
         ("a.xlf", XLIFF.replace("</group>", "").encode(), r"a\.xlf: not XLIFF .*line \d+"),
         ("a.xlf", b"<html/>", "not XLIFF .*its first element is html"),
         ("a.xlf", b'<!DOCTYPE xliff [<!ENTITY a "b">]><xliff>&a;</xliff>', "not XLIFF .*it defines entities"),
-        ("a.html", "<p>été".encode("latin-1"), "not HTML .*UTF-8 with iconv"),
-        ("a.md", "été".encode("latin-1"), "not Markdown .*UTF-8 with iconv"),
+        ("a.html", "<p>été".encode("latin-1"), r"a\.html, line 1: not text in UTF-8; convert"),
+        ("a.md", b"a\n\n\xe9", r"a\.md, line 3: not text in UTF-8; convert"),
     ],
 )
 def test_bad_documents_are_refused(

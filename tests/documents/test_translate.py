@@ -101,7 +101,7 @@ def test_a_terminal_is_prompted(command: Command, monkeypatch: pytest.MonkeyPatc
 def test_text_in_another_language_is_doubted_once(command: Command, tmp_path: Path) -> None:
     (tmp_path / "text").write_text(f"{FRENCH}\n" * 9)
     (tmp_path / "a.po").write_text("\n".join(f'msgid "{FRENCH} {n}"\nmsgstr ""\n' for n in range(9)))
-    doubts = [command(tmp_path / name, "--output", tmp_path / "out")[1] for name in ("text", "a.po")]
+    doubts = [command(tmp_path / name, "--output", tmp_path / f"{name}.out")[1] for name in ("text", "a.po")]
     assert [
         f"{name}: of 9 places in the en text, 9 look like" in doubt for name, doubt in zip(("text", "a.po"), doubts)
     ]
@@ -243,7 +243,10 @@ def test_a_folder_gives_a_whole_folder(command: Command, tmp_path: Path) -> None
     os.mkfifo(tmp_path / "in" / "pipe.po")
     (tmp_path / "in" / "loop.po").symlink_to("loop.po")
     _, report = command(tmp_path / "in", "--output", tmp_path / "out", "--beam", "2")
-    assert "files: 4, copied as they are: 4; messages without a translation: 5, filled in for review: 5; of" in report
+    assert report == (
+        "documents: 4; texts without a translation: 5; translated: 5; marked for review: 3; "
+        "copied as they are: 1 .ts, 1 .po, 1 .png, 1 .pot\n"
+    )
     paths = [path for path in (tmp_path / "out").rglob("*.*") if path.is_file()]
     written = {str(path.relative_to(tmp_path / "out")): path.read_text() for path in paths}
     filled = written.pop("a.po")
@@ -295,7 +298,7 @@ def test_one_translation_of_the_beam_is_taken_and_its_faults_are_named(
     first, second, report = capsys.readouterr().err.replace(f"{path}, line ", "").splitlines()
     assert first == "4: 'Open %s.': its translation lacks %s"
     assert second == "10: left as it is: its translation is empty"
-    assert "translation: 4, filled in for review: 3;" in report and report.endswith("named above: 1")
+    assert "translation: 4; translated: 3; marked for review: 3; with" in report and report.endswith("named above: 1")
 
 
 def test_what_cannot_be_read_is_left_and_named(command: Command, tmp_path: Path) -> None:
@@ -304,7 +307,7 @@ def test_what_cannot_be_read_is_left_and_named(command: Command, tmp_path: Path)
     _, report = command(write(tmp_path / "a.po", text), "--output", tmp_path / "b.po")
     assert "a.po, line 4: left as it is: it has ICU's plural" in report
     assert "a.po, line 7: left as it is: it has 120,000 characters" in report
-    assert "without a translation: 2, filled in for review: 0" in report
+    assert report.endswith("documents: 1; texts without a translation: 2; translated: 0\n")
     assert (tmp_path / "b.po").read_text() == text
 
 
@@ -319,8 +322,13 @@ REFUSED = [
     ("text --model folder --output folder/config.json", REPLACED),
     ("text --replace-unknown d --output d", REPLACED),
     ("text --model bahdanau_gru --output bahdanau_gru/checkpoints/checkpoint_best.pt", REPLACED),
-    ("docs/a.po", "give --output"),
-    ("docs/a.po --output out --nbest 2", "give --output, without --nbest"),
+    ("docs/a.po", "as --output"),
+    ("docs/a.po --output out --nbest 2", "a document; leave out --nbest"),
+    ("docs/a.po --output d", "d: is there already"),
+    ("docs/a.po --output out.md", r"out\.md: its name is of another format; let it end in \.po"),
+    ("docs --output reviewed", "reviewed/sub/a.po: is there already"),
+    ("picture", "picture: not text"),
+    ("latin.po --output out", r"latin\.po, line 6: not text in UTF-8"),
     ("docs/a.po --output docs/a.po", REPLACED),
     ("docs --output docs/fr", "it would"),
     ("docs/sub --output docs", REPLACED),
@@ -341,6 +349,9 @@ def test_what_cannot_work_is_refused(
         write(tmp_path / name, PO)
     write(tmp_path / "text", TEXT)
     write(tmp_path / "d", "zebra\n")
+    write(tmp_path / "reviewed/sub/a.po", PO)
+    write(tmp_path / "picture", "PNG\n\0\nIDAT\n")
+    (tmp_path / "latin.po").write_bytes(f'{HEADER}#: a\nmsgid "a"\nmsgstr "é"\n'.encode("latin-1"))
     write(tmp_path / "bad" / "b.po", "not PO")
     write(tmp_path / "de.po", 'msgid ""\nmsgstr "Language: de\\n"\n\nmsgid "a"\nmsgstr ""\n')
     write(tmp_path / "a.tmx", '<tmx version="1.4"><body/></tmx>')
@@ -361,7 +372,7 @@ def test_documents_are_recognised_by_their_content(command: Command, tmp_path: P
     path, output = tmp_path / "docs" / name, tmp_path / "out" / name
     write(path.with_name("a.ts"), "export const a = 1;\n")
     path.write_bytes(gzip.compress(text.encode()) if name.endswith("gz") else text.encode())
-    assert "files: 1, copied as they are: 0; messages without a translation: " in command(path, "--output", output)[1]
+    assert command(path, "--output", output)[1].startswith("documents: 1; texts without a translation: ")
     written = gzip.decompress(output.read_bytes()) if name.endswith("gz") else output.read_bytes()
     assert b"fuzzy" in written or b"needs-review-translation" in written
     assert not is_document(path.with_name("a.ts"))
@@ -394,7 +405,7 @@ def test_gettext_accepts_filled_messages_without_their_flags(
     messages = [f'#, {kind}\nmsgid "{text}"\nmsgstr ""\n\n' for text, kind in FORMATS.items()]
     fill_by(swapped, write(tmp_path / "a.po", "".join([HEADER, *messages])), tmp_path / "b.po")
     report = capsys.readouterr().err
-    assert "review: 5; of these with something missing or changed, named above: 0" in report
+    assert report.endswith("translated: 5; marked for review: 5\n")
     assert report.count("left as it is: lacks %") == 3
     subprocess.run(["msgattrib", "--clear-fuzzy", tmp_path / "b.po", "-o", tmp_path / "c.po"], check=True)
     subprocess.run(["msgfmt", "--check-format", "-o", os.devnull, tmp_path / "c.po"], check=True)

@@ -61,7 +61,7 @@ def test_what_a_folder_and_its_card_hold(exported: dict[str, Path]) -> None:
     assert f"rnnsearch: {numbers:,} parameters; training: 150 updates\n" in card
     assert card.startswith('---\nlanguage: ["en", "fr"]\n') and "rnnsearch translate --model ." in card
     described = describe(load_members(folder))
-    assert described.startswith(f"translates: en to fr\nrnnsearch: {numbers:,} parameters; training: not recorded\n")
+    assert described.startswith(f"translates: en to fr\nrnnsearch: {numbers:,} parameters; training: 150 updates\n")
     assert "\n  --hidden-size 32\n" in described and "preparation of en: moses, lowercase" in described
 
 

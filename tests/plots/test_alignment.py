@@ -52,7 +52,7 @@ def test_the_longest_of_the_short_sentences_without_unknown_words_is_drawn_in_ev
 ) -> None:
     for ending, start in ((".png", b"\x89PNG\r\n\x1a\n"), (".svg", b"<?xml"), (".pdf", b"%PDF")):
         picture = tmp_path / f"figure{ending}"
-        assert run(main, alignments, picture) == f"alignment of sentence 0 -> {picture}\n"
+        assert run(main, alignments, picture) == f"alignment of line 1 -> {picture}\n"
         assert picture.read_bytes().startswith(start)
     drawn = (tmp_path / "figure.svg").read_text(encoding="utf-8")
     assert all(f"<!-- {word} -->" in drawn for word in ("one", "two", "un", "deux"))

@@ -50,10 +50,10 @@ def scores(tmp_path: Path) -> Path:
 
 def test_the_longest_short_parsed_sentence_is_drawn(scores: Path, tmp_path: Path, run: Callable[..., str]) -> None:
     picture = tmp_path / "figure.svg"
-    # Sentence 3 is the first of its length; another is unparsed, or has 13 words.
-    assert run(main, scores, picture) == f"attention of sentence 3 -> {picture}\n"
-    assert "sentence 1 ->" in run(main, scores, picture, "--sentence", 1)
-    run(main, scores, picture, "--sentence", 4)
+    # Line 4 is the first of its length; another is unparsed, or has 13 words.
+    assert run(main, scores, picture) == f"attention of line 4 -> {picture}\n"
+    assert "line 2 ->" in run(main, scores, picture, "--sentence", 2)
+    run(main, scores, picture, "--sentence", 5)
     assert "<!-- 4  s4w3 s4w4 -->" in picture.read_text(encoding="utf-8")
     scores.write_text(replace(EXAMPLE, phrases=None).to_json() + "\n", encoding="utf-8")
     with pytest.raises(InputError, match=r"scores\.jsonl, line 1: .*--trees"):
