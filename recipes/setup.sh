@@ -148,7 +148,8 @@ install_tools() {
     # With build isolation, pip would download a second PyTorch only to compile fairseq.
     say "set-up 3/3: fairseq, which compiles six extensions, and this package"
     pip_install --quiet --require-hashes --no-deps --no-build-isolation -r "$ROOT/recipes/requirements/sources.txt"
-    pip_install --quiet --no-deps --no-build-isolation --editable "$ROOT"
+    # "compat": else, in the folder above the checkout, Python would import the checkout in place of the package in it.
+    pip_install --quiet --no-deps --no-build-isolation --config-settings editable_mode=compat --editable "$ROOT"
 }
 
 environment() { # print the versions that a result depends on: PyTorch, and a digest of those of all other packages

@@ -18,8 +18,8 @@ TINY = " ".join(f"--{name}-size 8" for name in ("embedding", "hidden"))
 CHANGES = {
     "recipes/setup.sh && source .venv/bin/activate": "true",
     "rnnsearch serve --model": "rnnsearch info",
-    "bash text/train.sh": "sed -i 's/-update [0-9]*/-update 2/g' text/train.sh; bash text/train.sh",
-    "bash own/train.sh": "bash -n own/train.sh",  # a test of prepare runs it
+    "bash runs/text/train.sh": "sed -i 's/-update [0-9]*/-update 2/g' runs/text/train.sh; bash runs/text/train.sh",
+    "bash runs/own/train.sh": "bash -n runs/own/train.sh",  # a test of prepare runs it
     "--arch bahdanau_gru ": f"--arch bahdanau_gru {TINY} --alignment-size 8 --maxout-size 8 ",
     "--max-update 288000": "--max-update 2",
     "--arch tree2seq_small": "--arch tree2seq_small --embedding-size 32 --hidden-size 32",
@@ -64,20 +64,20 @@ def type_in(script: str, folder: Path, pairs: Iterable[tuple[str, str]]) -> str:
 @pytest.mark.train
 def test_the_blocks_can_be_typed_in_order(tmp_path: Path) -> None:
     python = f"python - <<'END'\n{blocks(ROOT / 'README.md', 'python')}\nprint('aligned', target)\nEND"
-    commands = blocks(ROOT / "README.md", "sh").partition("recipes/setup.sh")
+    commands, runs = blocks(ROOT / "README.md", "sh").partition("recipes/setup.sh"), tmp_path / "runs"
     printed = type_in(f"{shorten(commands[1] + commands[2])}\n{python}", tmp_path, number_pairs(200))
     for words in ("Renvoie une copie de la liste.", "aligned ['Renvoie', 'une'"):
         assert words in printed
     before, after = printed.split("\nafter:\n")
     assert "BLEU|" in before.partition("before, by the given model:")[2] and "BLEU|" in after
-    assert len((tmp_path / "text/test.before.fr").read_text().splitlines()) == 16
-    adapted, given = load_members(tmp_path / "text/model")[0], load_members(ROOT / "recipes/docs_en_fr/model")[0]
+    assert len((runs / "text/test.before.fr").read_text().splitlines()) == 16
+    adapted, given = load_members(runs / "text/model")[0], load_members(ROOT / "recipes/docs_en_fr/model")[0]
     assert adapted.usage.search == given.usage.search and adapted.text.vocabularies == given.text.vocabularies
-    assert "Ouvrez la page" in (tmp_path / "guide.fr.md").read_text()
+    assert "Ouvrez la page" in (runs / "guide.fr.md").read_text()
     for folder in ("filled", "refilled"):
-        assert 'msgstr "Supprimer l\'image"' in (tmp_path / folder / "messages.po").read_text()
+        assert 'msgstr "Supprimer l\'image"' in (runs / folder / "messages.po").read_text()
     for made in ("text/model/config.json", "paper/checkpoints/checkpoint_best.pt"):
-        assert (tmp_path / made).exists()
+        assert (runs / made).exists()
 
 
 @pytest.mark.slow
