@@ -76,8 +76,8 @@ def test_scores_are_those_of_the_papers_equations() -> None:
     network.encoder, network.decoder = modules_from(params, pool=2)
     for (source, target), pair in zip(PAIRS, score([member]), strict=True):
         x, y = source.ids, TEXT.vocabularies[1].encode(target)
-        assert pair.score == pytest.approx(reference.sentence_log_prob(params, x, y, EOS), abs=2e-5)
-        weights = reference.decode(params, x, [EOS, *y[:-1]])["alignments"]
+        log_probs, weights = reference.decode(params, x, [EOS, *y[:-1]])
+        assert pair.score == pytest.approx(log_probs[range(len(y)), y].sum(), abs=2e-5)
         np.testing.assert_allclose(pair.weights, weights, rtol=0, atol=1e-6)
 
 

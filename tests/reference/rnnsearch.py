@@ -6,9 +6,10 @@ no padding, no mask, no dropout. The package is tested against this file, which 
 
 Conventions
 -----------
-Matrices have the paper's orientation: y = W x with W of shape (outputs, inputs), so ``W @ x``. Sentences are lists of
+Matrices have the paper's orientation: y = W x with W of shape (outputs, inputs). W x is written ``x @ W.T``: with a
+matrix of one vector per row in place of x, the decoder's functions return one result per row. Sentences are lists of
 word ids, used exactly as given: nothing appends an end-of-sentence symbol. The paper counts positions from 1; in the
-arrays, x_1 and h_1 are at index 0. ``states`` holds s_0 at index 0, hence s_i at index i.
+arrays, x_1 and h_1 are at index 0.
 
 Sizes: m = word embedding, n = hidden units (of each direction of the encoder, and of the decoder), n' = hidden units
 of the alignment model, l = maxout units, p = units per maxout pool (2 in the paper), K_x and K_y = vocabulary sizes.
@@ -19,39 +20,26 @@ Parameters
 The paper omits the bias terms "for readability"; those below are the ones that the original code trained. There are
 no others: none in the gates, the recurrent matrices, the alignment model, the context's projections, or V_o.
 
-=================  ===========  ==============================================================  ==================
-name               shape        where it stands                                                 paper
-=================  ===========  ==============================================================  ==================
-E_x                (m, K_x)     e(x_j) = E_x x_j + b_Ex, shared by the two directions           A.2.1
-b_Ex               (m,)         the same                                                        bias
-W_f                (n, m)       h~_j = tanh(W_f e(x_j) + b_f + U_f [r_j o h_{j-1}])             A.2.1, forward
-b_f                (n,)         the same                                                        bias
-U_f                (n, n)       the same                                                        A.2.1, forward
-W_z_f, U_z_f       (n,m) (n,n)  z_j = sigmoid(W_z_f e(x_j) + U_z_f h_{j-1})                     A.2.1, forward
-W_r_f, U_r_f       (n,m) (n,n)  r_j = sigmoid(W_r_f e(x_j) + U_r_f h_{j-1})                     A.2.1, forward
-W_b, b_b, U_b,     as forward   the same unit, read from x_{T_x} to x_1                         A.2.1, backward (*)
-W_z_b, U_z_b,
-W_r_b, U_r_b
-W_s                (n, n)       s_0 = tanh(W_s <-h_1 + b_s)   [RNNencdec: ->h_{T_x}]            A.2.2
-b_s                (n,)         the same                                                        bias
-W_a                (n', n)      e_ij = v_a^T tanh(W_a s_{i-1} + U_a h_j)                        A.1.2, A.2.2 (*)
-U_a                (n', 2n)     the same                                                        A.1.2, A.2.2 (*)
-v_a                (n',)        the same                                                        A.1.2, A.2.2 (*)
-E_y                (m, K_y)     e(y_i) = E_y y_i + b_Ey                                         A.2.2
-b_Ey               (m,)         the same                                                        bias
-W                  (n, m)       s~_i = tanh(W e(y_{i-1}) + b + U [r_i o s_{i-1}] + C c_i)       A.1.1, A.2.2
-b                  (n,)         the same                                                        bias
-U                  (n, n)       the same                                                        A.1.1, A.2.2
-C                  (n, d)       the same                                                        A.1.1, A.2.2
-W_z, U_z, C_z      as W, U, C   z_i = sigmoid(W_z e(y_{i-1}) + U_z s_{i-1} + C_z c_i)           A.1.1, A.2.2
-W_r, U_r, C_r      as W, U, C   r_i = sigmoid(W_r e(y_{i-1}) + U_r s_{i-1} + C_r c_i)           A.1.1, A.2.2
-U_o                (p l, n)     t~_i = U_o s_{i-1} + b_o + V_o e(y_{i-1}) + C_o c_i             A.2.2
-b_o                (p l,)       the same                                                        bias
-V_o                (p l, m)     the same                                                        A.2.2
-C_o                (p l, d)     the same                                                        A.2.2
-W_o                (K_y, l)     p(y_i) = softmax(W_o t_i + b_y)                                 A.2.2
-b_y                (K_y,)       the same                                                        bias
-=================  ===========  ==============================================================  ==================
+=========================  ===========================  ===================================================  =========
+name                       shape                        where it stands                                      paper
+=========================  ===========================  ===================================================  =========
+E_x, b_Ex                  (m, K_x) (m,)                e(x_j) = E_x x_j + b_Ex, for both directions         A.2.1
+W_f, b_f, U_f              (n, m) (n,) (n, n)           h~_j = tanh(W_f e(x_j) + b_f + U_f [r_j o h_{j-1}])  A.2.1
+W_z_f, U_z_f               (n, m) (n, n)                z_j = sigmoid(W_z_f e(x_j) + U_z_f h_{j-1})          A.2.1
+W_r_f, U_r_f               (n, m) (n, n)                r_j = sigmoid(W_r_f e(x_j) + U_r_f h_{j-1})          A.2.1
+W_b, b_b, U_b, ... U_r_b   as W_f to U_r_f              the same unit, read from x_{T_x} to x_1              A.2.1 (*)
+W_s, b_s                   (n, n) (n,)                  s_0 = tanh(W_s <-h_1 + b_s)   [RNNencdec: ->h_{Tx}]  A.2.2
+W_a, U_a, v_a              (n', n) (n', 2n) (n',)       e_ij = v_a^T tanh(W_a s_{i-1} + U_a h_j)             A.1.2 (*)
+E_y, b_Ey                  (m, K_y) (m,)                e(y_i) = E_y y_i + b_Ey                              A.2.2
+W, b, U, C                 (n, m) (n,) (n, n) (n, d)    s~_i = tanh(W e(y_{i-1}) + b + U [r_i o s_{i-1}]     A.2.2
+                                                        + C c_i)
+W_z, U_z, C_z              (n, m) (n, n) (n, d)         z_i = sigmoid(W_z e(y_{i-1}) + U_z s_{i-1}           A.2.2
+                                                        + C_z c_i)
+W_r, U_r, C_r              (n, m) (n, n) (n, d)         r_i, in the same way                                 A.2.2
+U_o, b_o, V_o, C_o         (p l, n) (p l,) (p l, m)     t~_i = U_o s_{i-1} + b_o + V_o e(y_{i-1}) + C_o c_i  A.2.2
+                           (p l, d)
+W_o, b_y                   (K_y, l) (K_y,)              p(y_i) = softmax(W_o t_i + b_y)                      A.2.2
+=========================  ===========================  ===================================================  =========
 
 (*) RNNsearch only. Appendix A.2.2: with c_i fixed to ->h_{T_x}, the model is the RNN Encoder-Decoder. Then there is no
 alignment model, and nothing reads the backward states: RNNencdec has a forward encoder only. In this file, a dictionary
@@ -61,19 +49,20 @@ of parameters without ``W_a`` is an RNNencdec.
 # ruff: noqa: E741 (l is the paper's letter)
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 Array: TypeAlias = NDArray[np.float64]
 Parameters: TypeAlias = Mapping[str, Array]
+Words: TypeAlias = int | Sequence[int]  # one word, or one word per row
 
 
-def parameter_shapes(
-    *, n: int, m: int, l: int, n_prime: int, pool: int, K_x: int, K_y: int, encdec: bool
-) -> dict[str, tuple[int, ...]]:
-    """The table at the top of this file as a dictionary: name -> shape."""
+def random_parameters(
+    rng: np.random.Generator, *, n: int, m: int, l: int, n_prime: int, pool: int, K_x: int, K_y: int, encdec: bool
+) -> dict[str, Array]:
+    """Draw every parameter at random, for comparing implementations (this is not the paper's initialisation, B.1)."""
     d = n if encdec else 2 * n
     shapes: dict[str, tuple[int, ...]] = {"E_x": (m, K_x), "b_Ex": (m,), "E_y": (m, K_y), "b_Ey": (m,)}
     for unit in ["", "_f"] if encdec else ["", "_f", "_b"]:
@@ -84,24 +73,10 @@ def parameter_shapes(
     if not encdec:
         shapes |= {"W_a": (n_prime, n), "U_a": (n_prime, 2 * n), "v_a": (n_prime,)}
     shapes |= {"U_o": (pool * l, n), "b_o": (pool * l,), "V_o": (pool * l, m), "C_o": (pool * l, d)}
-    return shapes | {"W_o": (K_y, l), "b_y": (K_y,)}
-
-
-def random_parameters(rng: np.random.Generator, **sizes: Any) -> dict[str, Array]:
-    """Draw every parameter at random, for comparing implementations (this is not the paper's initialisation, B.1).
-
-    The ``sizes`` are those of :func:`parameter_shapes`.
-    """
-    params: dict[str, Array] = {}
-    for name, shape in parameter_shapes(**sizes).items():
-        if name in ("E_x", "E_y", "v_a"):
-            deviation = 1.0
-        elif len(shape) == 1:
-            deviation = 0.5
-        else:
-            deviation = 1.0 / np.sqrt(shape[1])
-        params[name] = rng.normal(0.0, deviation, size=shape)
-    return params
+    shapes |= {"W_o": (K_y, l), "b_y": (K_y,)}
+    deviations = dict.fromkeys(("E_x", "E_y", "v_a"), 1.0)
+    deviations |= {name: 0.5 if len(shape) == 1 else shape[1] ** -0.5 for name, shape in shapes.items()} | deviations
+    return {name: rng.normal(0.0, deviations[name], size=shape) for name, shape in shapes.items()}
 
 
 def is_encdec(params: Parameters) -> bool:
@@ -123,9 +98,9 @@ def gated_unit(params: Parameters, unit: str, s_prev: Array, inputs: tuple[Array
     s_i  = (1 - z_i) o s_{i-1} + z_i o s~_i
     """
     candidate_input, update_input, reset_input = inputs
-    z = sigmoid(update_input + params[f"U_z{unit}"] @ s_prev)
-    r = sigmoid(reset_input + params[f"U_r{unit}"] @ s_prev)
-    candidate = np.tanh(candidate_input + params[f"U{unit}"] @ (r * s_prev))
+    z = sigmoid(update_input + s_prev @ params[f"U_z{unit}"].T)
+    r = sigmoid(reset_input + s_prev @ params[f"U_r{unit}"].T)
+    candidate = np.tanh(candidate_input + (r * s_prev) @ params[f"U{unit}"].T)
     return (1.0 - z) * s_prev + z * candidate
 
 
@@ -139,8 +114,8 @@ def encoder_step(params: Parameters, direction: Literal["f", "b"], h_prev: Array
     h_j  = (1 - z_j) o h_{j-1} + z_j o h~_j
     """
     e = params["E_x"][:, word] + params["b_Ex"]
-    candidate_input = params[f"W_{direction}"] @ e + params[f"b_{direction}"]
-    gates = params[f"W_z_{direction}"] @ e, params[f"W_r_{direction}"] @ e
+    candidate_input = e @ params[f"W_{direction}"].T + params[f"b_{direction}"]
+    gates = e @ params[f"W_z_{direction}"].T, e @ params[f"W_r_{direction}"].T
     return gated_unit(params, f"_{direction}", h_prev, (candidate_input, *gates))
 
 
@@ -175,31 +150,32 @@ def initial_state(params: Parameters, annotations: Array) -> Array:
     """
     n = params["W_s"].shape[0]
     summary = annotations[-1] if is_encdec(params) else annotations[0, n:]
-    return np.tanh(params["W_s"] @ summary + params["b_s"])
+    return np.tanh(summary @ params["W_s"].T + params["b_s"])
 
 
-def align(params: Parameters, s_prev: Array, annotations: Array) -> Array:
-    """The weights alpha_i1 .. alpha_{i T_x} of the annotations, (T_x,) (Eq. 6 and A.1.2). RNNsearch only::
+def attend(params: Parameters, s_prev: Array, annotations: Array) -> tuple[Array | None, Array]:
+    """The weights alpha_i1 .. alpha_{i T_x} of the annotations, (T_x,) (Eq. 6, A.1.2), and c_i (2n,) (Eq. 5)::
 
     e_ij     = a(s_{i-1}, h_j) = v_a^T tanh(W_a s_{i-1} + U_a h_j)
     alpha_ij = exp(e_ij) / sum_k exp(e_ik)
+    c_i      = sum_j alpha_ij h_j
+
+    RNNencdec has no weights, and c_i = ->h_{T_x}.
     """
+    if is_encdec(params):
+        return None, annotations[-1]
     energies = np.array([params["v_a"] @ np.tanh(params["W_a"] @ s_prev + params["U_a"] @ h) for h in annotations])
     exponentials = np.exp(energies - energies.max())
-    return exponentials / exponentials.sum()
+    alpha = exponentials / exponentials.sum()
+    return alpha, sum(weight * h for weight, h in zip(alpha, annotations, strict=True))
 
 
-def context(alpha: Array, annotations: Array) -> Array:
-    """c_i = sum_j alpha_ij h_j, (2n,) (Eq. 5)."""
-    return sum(weight * h for weight, h in zip(alpha, annotations, strict=True))
-
-
-def embed_target(params: Parameters, word: int) -> Array:
+def embed_target(params: Parameters, y: Words) -> Array:
     """e(y_i) = E_y y_i + b_Ey, (m,)."""
-    return params["E_y"][:, word] + params["b_Ey"]
+    return params["E_y"].T[y] + params["b_Ey"]
 
 
-def decoder_step(params: Parameters, s_prev: Array, y_prev: int, c: Array) -> Array:
+def decoder_step(params: Parameters, s_prev: Array, y_prev: Words, c: Array) -> Array:
     """s_i = f(s_{i-1}, y_{i-1}, c_i), (n,) (Eq. 4, A.1.1, A.2.2)::
 
     z_i  = sigmoid(W_z e(y_{i-1}) + U_z s_{i-1} + C_z c_i)
@@ -208,27 +184,29 @@ def decoder_step(params: Parameters, s_prev: Array, y_prev: int, c: Array) -> Ar
     s_i  = (1 - z_i) o s_{i-1} + z_i o s~_i
     """
     e = embed_target(params, y_prev)
-    candidate_input = params["W"] @ e + params["b"] + params["C"] @ c
-    gates = params["W_z"] @ e + params["C_z"] @ c, params["W_r"] @ e + params["C_r"] @ c
+    candidate_input = e @ params["W"].T + params["b"] + c @ params["C"].T
+    gates = (e @ params[f"W_{gate}"].T + c @ params[f"C_{gate}"].T for gate in "zr")
     return gated_unit(params, "", s_prev, (candidate_input, *gates))
 
 
 def maxout(t_tilde: Array, pool: int) -> Array:
     """t_ij = max of the j-th run of ``pool`` adjacent entries of t~_i: (p l,) -> (l,) (A.2.2)."""
-    return np.array([max(t_tilde[start : start + pool]) for start in range(0, len(t_tilde), pool)])
+    return np.max([t_tilde[..., place::pool] for place in range(pool)], axis=0)
 
 
-def readout(params: Parameters, s: Array, y_prev: int, c: Array, pool: int) -> Array:
+def readout(params: Parameters, s: Array, y_prev: Words | None, c: Array, pool: int) -> Array:
     """log p(y_i | y_1 .. y_{i-1}, x) for every word of the target vocabulary, (K_y,) (A.2.2)::
 
-    t~_i   = U_o s + b_o + V_o e(y_{i-1}) + C_o c_i
+    t~_i   = U_o s + b_o + V_o e(y_{i-1}) + C_o c_i        without V_o e(y_{i-1}) if there is no word y_{i-1}
     t_i    = maxout(t~_i)
     p(y_i) = softmax(W_o t_i + b_y)
     """
-    t_tilde = params["U_o"] @ s + params["b_o"] + params["V_o"] @ embed_target(params, y_prev) + params["C_o"] @ c
-    scores = params["W_o"] @ maxout(t_tilde, pool) + params["b_y"]
-    shifted = scores - scores.max()
-    return shifted - np.log(np.exp(shifted).sum())
+    t_tilde = s @ params["U_o"].T + params["b_o"] + c @ params["C_o"].T
+    if y_prev is not None:
+        t_tilde = t_tilde + embed_target(params, y_prev) @ params["V_o"].T
+    scores = maxout(t_tilde, pool) @ params["W_o"].T + params["b_y"]
+    shifted = scores - scores.max(axis=-1, keepdims=True)
+    return shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
 
 
 def decode(
@@ -237,34 +215,19 @@ def decode(
     previous_ids: Sequence[int],
     readout_state: str = "previous",
     pool: int = 2,
-) -> dict[str, Array]:
-    """Run the model over one sentence pair, with the previous words given (Eq. 4-6, A.2.2)::
+) -> tuple[Array, Array | None]:
+    """log p of all words (T_y, K_y), and alpha (T_y, T_x) or None, with the previous words given (Eq. 4-6, A.2.2)::
 
-    alpha_i = align(s_{i-1}, h_1 .. h_{T_x})                        Eq. 6, A.1.2
-    c_i     = sum_j alpha_ij h_j             [RNNencdec: ->h_{T_x}]  Eq. 5
-    s_i     = f(s_{i-1}, y_{i-1}, c_i)                               A.1.1
-    p(y_i)  = g(y_{i-1}, s, c_i)                                     A.2.2
+    alpha_i, c_i = attend(s_{i-1}, h_1 .. h_{T_x})
+    s_i          = f(s_{i-1}, y_{i-1}, c_i)
+    p(y_i)       = g(y_{i-1}, s_{i-1} or s_i, c_i)
     """
-    encdec = is_encdec(params)
     annotations = encode(params, x_ids)
-    T_y = len(previous_ids)
-    log_probs = np.zeros((T_y, params["W_o"].shape[0]))
-    alignments = np.zeros((T_y, len(x_ids)))
-    states = np.zeros((T_y + 1, params["W_s"].shape[0]))
-    states[0] = initial_state(params, annotations)
-    for i in range(1, T_y + 1):
-        s_prev, y_prev = states[i - 1], previous_ids[i - 1]
-        if encdec:
-            c = annotations[-1]
-        else:
-            alignments[i - 1] = align(params, s_prev, annotations)
-            c = context(alignments[i - 1], annotations)
-        states[i] = decoder_step(params, s_prev, y_prev, c)
-        log_probs[i - 1] = readout(params, s_prev if readout_state == "previous" else states[i], y_prev, c, pool)
-    return {"log_probs": log_probs, "states": states} | ({} if encdec else {"alignments": alignments})
-
-
-def sentence_log_prob(params: Parameters, x_ids: Sequence[int], y_ids: Sequence[int], y_0: int) -> float:
-    """log p(y | x) = sum_i log p(y_i | y_1 .. y_{i-1}, x), for y = y_1 .. y_{T_y} after the word y_0."""
-    log_probs = decode(params, x_ids, [y_0, *y_ids[:-1]])["log_probs"]
-    return sum(float(log_probs[i, y]) for i, y in enumerate(y_ids))
+    s = initial_state(params, annotations)
+    log_probs, alignments = [], []
+    for y_prev in previous_ids:
+        alpha, c = attend(params, s, annotations)
+        s_prev, s = s, decoder_step(params, s, y_prev, c)
+        log_probs.append(readout(params, s_prev if readout_state == "previous" else s, y_prev, c, pool))
+        alignments.append(alpha)
+    return np.array(log_probs), None if is_encdec(params) else np.array(alignments)

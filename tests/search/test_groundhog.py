@@ -1,5 +1,6 @@
 """GroundHog's search against a NumPy transcription of the original's, and against recorded translations."""
 
+import functools
 import logging
 import math
 from typing import Any
@@ -28,9 +29,16 @@ def draw_sources(seed: int) -> list[list[int]]:
     return [[*rng.integers(1, N_SOURCE - 1, size=length - 1).tolist(), N_SOURCE - 1] for length in LENGTHS]
 
 
+@functools.cache
+def by_the_transcription(encdec: bool, seed: int, beam: int, ban: bool) -> list[list[reference.Hypothesis]]:
+    """All hypotheses of each sentence, best first."""
+    params, sources = draw_model(encdec), draw_sources(seed)
+    return [reference.beam_search(params, s, beam, eos=N_TARGET - 1, unk=1, ban_unknown=ban) for s in sources]
+
+
 def draw_model(encdec: bool = False, seed: int = 1) -> dict[str, np.ndarray]:
     rng = np.random.default_rng(seed)
-    params = reference.random_parameters(rng, n=6, m=5, n_source=N_SOURCE, n_target=N_TARGET, rank=5, encdec=encdec)
+    params = reference.random_arrays(rng, n=6, m=5, n_source=N_SOURCE, n_target=N_TARGET, rank=5, encdec=encdec)
     params["b_dec_deep_softmax"][-1] += 1  # otherwise few hypotheses end
     return params
 
@@ -55,8 +63,7 @@ def test_all_hypotheses_of_a_batch(encdec: bool, left: bool, ban: bool, beam: in
     params, sources = draw_model(encdec), draw_sources(2)
     options = {"beam": beam, "unkpen": math.inf if ban else 0.0}
     found = search([groundhog_model(params)], in_fairseqs_ids(sources), left, **options)
-    for source, hypotheses in zip(sources, found, strict=True):
-        expected = reference.beam_search(params, source, beam, eos=N_TARGET - 1, unk=1, ban_unknown=ban)
+    for expected, hypotheses in zip(by_the_transcription(encdec, 2, beam, ban), found, strict=True):
         assert [h.words for h in hypotheses] == [from_original(ids, N_TARGET) for ids, _ in expected]
         np.testing.assert_allclose([-h.score for h in hypotheses], [cost for _, cost in expected], **EXACT)
 

@@ -113,7 +113,7 @@ def test_tiny_models_score_as_the_transcription_does(tmp_path: Path, encdec: boo
         (renumber(x, original.source, SOURCE - 1, source), renumber(y, original.target, TARGET - 1, target))
         for x, y in PAIRS
     ]
-    expected = [groundhog.score(groundhog.in_float64(original.arrays), x, y) for x, y in PAIRS]
+    expected = [groundhog.score(original.arrays, x, y) for x, y in PAIRS]
     check_scores(member.network.double(), ids, expected, tolerance=1e-9)
 
 
@@ -126,7 +126,7 @@ def test_special_ids_are_read_from_the_state(tmp_path: Path) -> None:
     member = load(original.convert(tmp_path))
     source, target = member.text.vocabularies
     assert source.symbols[4:] == [f"s{number}" for number in numbers]
-    expected = groundhog.score(groundhog.in_float64(original.arrays), [1, 12, 5, 3], [1, 4, 9, 10])
+    expected = groundhog.score(original.arrays, [1, 12, 5, 3], [1, 4, 9, 10])
     ids = source.encode(["s1", "new", "s5"]).tolist(), target.encode(["t1", "new", "t9"]).tolist()
     check_scores(member.network.double(), [ids], [expected], tolerance=1e-9)
 
@@ -168,7 +168,7 @@ def test_fairseq_scores_and_trains_by_the_commands_of_the_readme(tmp_path: Path)
         lines = [" ".join(spelt[number] for number in pair[side][:-1] if number) for pair in PAIRS]
         for part in ("train", "valid"):
             write(tmp_path / f"text/{part}.{language}", lines)
-    scored = [groundhog.score(groundhog.in_float64(original.arrays), x, [i for i in y if i])[0] for x, y in PAIRS]
+    scored = [groundhog.score(original.arrays, x, [i for i in y if i])[0] for x, y in PAIRS]
     bits = -float(np.concatenate(scored).mean()) / np.log(2)
 
     run("fairseq-preprocess", *commands["fairseq-preprocess"], cwd=tmp_path)
