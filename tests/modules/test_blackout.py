@@ -33,13 +33,9 @@ TARGETS = torch.tensor([0, 3, 3, 10, 5, 1, 2])
 NEGATIVES = torch.tensor([[1, 1, 2], [0, 9, 10], [4, 4, 4], [2, 3, 5], [6, 7, 8], [0, 2, 9], [10, 3, 7]])
 
 
-# WORDS_PER_CANDIDATE (0: sampled products; 99: dense ones) and CHUNK_SCORES.
-@pytest.mark.parametrize(("ratio", "numbers"), [(0, 0), (99, 1), (99, 40), (99, 2_000_000)])
-def test_the_cost_is_its_formula_sampled_and_in_chunks_of_any_size(
-    ratio: int, numbers: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(blackout, "WORDS_PER_CANDIDATE", ratio)
-    monkeypatch.setattr(blackout, "CHUNK_SCORES", numbers)
+@pytest.mark.parametrize("words_per_candidate", [0, 99], ids=["candidates", "whole vocabulary"])
+def test_the_cost_is_its_formula(words_per_candidate: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(blackout, "WORDS_PER_CANDIDATE", words_per_candidate)
     *tensors, log_proposal = draw()
     features, weight, bias = tensors
     samples = torch.cat([TARGETS.unsqueeze(1), NEGATIVES], dim=1).tolist()

@@ -11,8 +11,6 @@ from rnnsearch_fairseq.modules.fused.products import has_private_operators, sele
 # If the vocabulary is more than this many times as large as the set of a word's candidates, only the candidates are
 # scored, one by one. Otherwise all words are (both passes timed on one core with AVX-512, d = 256, K = 500, 2000).
 WORDS_PER_CANDIDATE = 8
-# Scores of the whole vocabulary in memory at a time: 8 MB in float32 on a CPU; on a GPU few launches matter more.
-CHUNK_SCORES, CHUNK_SCORES_ON_GPU = 2_000_000, 100_000_000
 
 
 def blackout_loss(
@@ -21,14 +19,16 @@ def blackout_loss(
     """As :func:`rnnsearch_fairseq.modules.blackout.blackout_loss`, in float32 at least; a p~_i may round to one.
 
     On a CPU, with a vocabulary much larger than K, only the target and the negatives are scored. Otherwise the whole
-    vocabulary is scored, for a chunk of target words at a time.
+    vocabulary is scored.
     """
     dtype = torch.promote_types(features.dtype, torch.float32)
     candidates = torch.cat([targets.unsqueeze(1), negatives], dim=1)
     is_large = len(weight) > WORDS_PER_CANDIDATE * candidates.size(1)
-    is_sampled = is_large and features.device.type == "cpu" and has_private_operators()
-    function = _SampledProducts if is_sampled else _DenseProducts
-    products = function.apply(features.to(dtype), weight.to(dtype), candidates)
+    features, weight = features.to(dtype), weight.to(dtype)
+    if is_large and features.device.type == "cpu" and has_private_operators():
+        products = _SampledProducts.apply(features, weight, candidates)
+    else:
+        products = (features @ weight.T).gather(1, candidates)
     offset = (bias - log_proposal).to(dtype)
     return _Cost.apply(products + offset.index_select(0, candidates.flatten()).view_as(candidates))
 
@@ -98,32 +98,3 @@ class _SampledProducts(torch.autograd.Function):
             words, features, begins, mode="sum", per_sample_weights=sorted_grad, include_last_offset=True
         )
         return grad_features, grad_weight, None
-
-
-class _DenseProducts(torch.autograd.Function):
-    """The same products, from matrix products with all weights, :data:`CHUNK_SCORES` scores at a time."""
-
-    @staticmethod
-    def forward(ctx: Any, features: Tensor, weight: Tensor, candidates: Tensor) -> Tensor:
-        ctx.save_for_backward(features, weight, candidates)
-        products = features.new_empty(candidates.shape)
-        for rows in _chunks(features, weight):
-            products[rows] = (features[rows] @ weight.T).gather(1, candidates[rows])
-        return products
-
-    @staticmethod
-    @torch.autograd.function.once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        features, weight, candidates = ctx.saved_tensors
-        grad_features, grad_weight = torch.empty_like(features), torch.zeros_like(weight)
-        for rows in _chunks(features, weight):
-            scattered = grad.new_zeros(len(grad[rows]), len(weight)).scatter_add_(1, candidates[rows], grad[rows])
-            grad_features[rows] = scattered @ weight
-            grad_weight.addmm_(scattered.T, features[rows])
-        return grad_features, grad_weight, None
-
-
-def _chunks(features: Tensor, weight: Tensor) -> list[slice]:
-    scores = CHUNK_SCORES_ON_GPU if weight.is_cuda else CHUNK_SCORES
-    words = max(1, scores // len(weight))
-    return [slice(begin, begin + words) for begin in range(0, len(features), words)]
