@@ -45,8 +45,8 @@ def make_batch(
 class Original:
     """A recorded model, what is said of it, and its sentences in fairseq's ids."""
 
-    def __init__(self, kind: str, parameters: str | None = None) -> None:
-        self.model = load_original(TREE2SEQ / f"{parameters or kind}.npz", TREE2SEQ / "softmax.json")
+    def __init__(self, kind: str) -> None:
+        self.model = load_original(TREE2SEQ / f"{kind}.npz", TREE2SEQ / "softmax.json")
         self.described = json.loads((TREE2SEQ / "softmax.json").read_text(encoding="utf-8"))
         dictionaries = (self.model.encoder.dictionary, self.model.decoder.dictionary)
         self.source, self.target = (

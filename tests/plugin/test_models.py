@@ -1,6 +1,5 @@
 """The fairseq models: the second paper's against the original's numbers, batches, shared matrices, and checkpoints."""
 
-import json
 from argparse import Namespace
 from collections.abc import Callable
 from functools import partial
@@ -91,31 +90,6 @@ def test_recorded_gradients_of_the_softmax() -> None:
     gradients["decoder.network.to_vocabulary.bias"][[0, PAD]] = 0  # the original has no such words
     for name, parameter in original.model.named_parameters():
         torch.testing.assert_close(parameter.grad, gradients[name], **EXACT, msg=name)
-
-
-@pytest.mark.slow
-@pytest.mark.train
-@needs_tree2seq
-def test_the_recorded_training_is_followed_for_two_epochs() -> None:
-    """The README's update: the gradient summed over four sentences, its norm over four clipped at 3."""
-    original = Original("softmax", parameters="init")
-    records = json.loads((TREE2SEQ / "train_ids.json").read_text(encoding="utf-8"))
-    parameters = list(original.model.parameters())
-    size, rate, clip = 4, 0.5, 3.0
-    for epoch in original.described["epochs"][:2]:
-        total = 0.0
-        order = epoch["order"]
-        for begin in range(0, len(order), size):
-            sample = original.batch([records[number] for number in order[begin : begin + size]])
-            cost = -word_log_probs(original.model, sample)[0].sum()
-            total += cost.item()
-            gradients = torch.autograd.grad(cost, parameters)
-            norm = torch.stack([gradient.norm() for gradient in gradients]).norm().item() / size
-            step = rate * min(1.0, clip / norm) / size
-            with torch.no_grad():
-                for parameter, gradient in zip(parameters, gradients):
-                    parameter -= step * gradient
-        assert total / len(order) == pytest.approx(epoch["train_loss_per_sentence"], abs=1e-8)
 
 
 # -- batches of sentences and trees --

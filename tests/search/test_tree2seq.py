@@ -1,22 +1,23 @@
 """tree2seq's search against a transcription of the original's, and against recorded translations."""
 
 import math
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.search import Hypothesis, SearchOptions
 from rnnsearch_fairseq.search.length_statistics import LengthStatistics
 from rnnsearch_fairseq.search.steps import Candidate, Finished
 from rnnsearch_fairseq.search.tree2seq import Tree2SeqBeam
-from tests.builders import EOS
+from tests.builders import EOS, PAD
+from tests.plugin import builders as trees
 from tests.plugin.builders import Original
 from tests.reference import tree2seq as reference
-from tests.reference.recorded import TREE2SEQ, needs_tree2seq
+from tests.reference.recorded import needs_tree2seq
 from tests.search import builders
 
 EXACT = {"rtol": 0, "atol": 1e-10}
@@ -55,30 +56,25 @@ def test_recorded_translations(original: Original, records: str, beam: int, name
             assert len(hypothesis.weights) == len(hypothesis.words) == len(hypothesis.logprobs)
 
 
-@needs_tree2seq
 @pytest.mark.parametrize("beam", [2, 6])
 @pytest.mark.parametrize("max_words", [2, 4, 30])
-def test_length_statistics_as_in_the_transcription(
-    original: Original, tmp_path: Path, beam: int, max_words: int
-) -> None:
-    records = original.described["dev"][:6]
-    lengths = [(len(r["src"]) - 1, len(r["tgt"]) - 1) for r in original.described["train40"]]
-    lengths += [(len(record["src"]) - 1, 3 + number) for number, record in enumerate(records[:4])]
-    statistics = LengthStatistics(Counter(lengths))
+def test_length_statistics_as_in_the_transcription(tmp_path: Path, beam: int, max_words: int) -> None:
+    model = trees.make_model()
+    model.decoder.network.to_vocabulary.bias.data[[EOS, PAD]] = torch.tensor([2.0, -1e4], dtype=torch.float64)
+    statistics = LengthStatistics({(1, 1): 2, (1, 3): 1, (2, 4): 3, (2, 2): 1, (3, 2): 1})  # no source of four words
     path = tmp_path / "lengths"
     path.write_text(statistics.write())
-    with np.load(TREE2SEQ / "softmax.npz") as arrays:
-        params = reference.in_float64({n: arrays[n] for n in arrays.files if not n.startswith("unused.")})
-    options = {"max_len_b": max_words, "length_statistics": str(path)}
-    eos = original.described["tgt_eos"]
-    for record, hypotheses in zip(records, search(original, records, beam, **options), strict=True):
-        counts = {n: {t: pairs for (s, t), pairs in statistics.counts.items() if s == n} for n in statistics.totals}
-        expected = reference.beam_search(params, record["src"], record["tree"], beam, eos, max_words, counts)
-        assert [recorded_ids(original, h) for h in hypotheses] == [list(words) for words, _ in expected]
-        np.testing.assert_allclose([h.score for h in hypotheses], [s for _, s in expected], **EXACT)
+    options = {"search": "tree2seq", "beam": beam, "max_len_b": max_words, "length_statistics": str(path)}
+    found = builders.search([model], trees.make_batch(trees.SOURCES, trees.TARGETS, trees.TREES, True), **options)
+    params = {name.replace("network.", ""): array.detach().numpy() for name, array in model.named_parameters()}
+    counts = {n: {t: pairs for (s, t), pairs in statistics.counts.items() if s == n} for n in statistics.totals}
+    for source, tree, hypotheses in zip(trees.SOURCES, trees.TREES, found, strict=True):
+        tree = 0 if tree == [0] else tree
+        expected = reference.beam_search(params, source, tree, beam, EOS, max_words, counts)
+        assert [h.words for h in hypotheses] == [words for words, _ in expected]
+        np.testing.assert_allclose([h.score for h in hypotheses], [score for _, score in expected], **EXACT)
         for h in hypotheses:  # the length's term belongs to the score, and to no word
-            words = len(h.words) - 1
-            term = statistics.log_prob(len(record["src"]) - 1, words) if h.words[-1] == EOS else 0.0
+            term = statistics.log_prob(len(source) - 1, len(h.words) - 1) if h.words[-1] == EOS else 0.0
             assert h.logprobs.sum().item() + term == pytest.approx(h.score, abs=1e-10)
 
 
