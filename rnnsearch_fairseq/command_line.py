@@ -96,3 +96,11 @@ def print_without_traceback(of_interrupts: bool = True) -> None:
             before(kind, error, trace)
 
     sys.excepthook = print_or_delegate
+
+
+def program(main: Callable[[], Any]) -> Callable[[], Any]:
+    """Run ``main``, the last function of a module, without tracebacks if ``python -m`` has started the module."""
+    if main.__module__ == "__main__":
+        print_without_traceback()
+        sys.exit(main())
+    return main

@@ -17,7 +17,7 @@ from xml.etree.ElementTree import ParseError, fromstring
 
 from sacremoses import MosesTokenizer
 
-from rnnsearch_fairseq.command_line import make_parser, print_without_traceback
+from rnnsearch_fairseq.command_line import make_parser, program
 from rnnsearch_fairseq.text.lines import read_lines
 
 # To full width: ! to ~ have code points that differ by a constant, but for four characters.
@@ -61,6 +61,7 @@ def read_words(parse: str, raw: str, tokenizer: MosesTokenizer) -> str:
     return " ".join(enju_words(parse) or tokenizer.tokenize(raw, escape=False)).lower()
 
 
+@program
 def main() -> None:
     parser = make_parser(__doc__)
     parser.add_argument("filter", choices=("words", "normalize", "join"))
@@ -74,8 +75,3 @@ def main() -> None:
     else:
         converted = map(normalize if args.filter == "normalize" else join, lines)
     sys.stdout.writelines(f"{line}\n" for line in converted)
-
-
-if __name__ == "__main__":
-    print_without_traceback()
-    main()

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from rnnsearch_fairseq.command_line import count, print_without_traceback
+from rnnsearch_fairseq.command_line import count, program
 from rnnsearch_fairseq.errors import InputError
 
 EPILOG = """\
@@ -187,6 +187,7 @@ def _short(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
+@program
 def main() -> int:
     """Run the command; returns 1 if a case failed."""
     args = parse_arguments(sys.argv[1:])
@@ -196,8 +197,3 @@ def main() -> int:
         print(f"{args.rounds} rounds of {args.updates} batches; {timings[0].device}\n")
         print(format_table(timings, "target words" if args.command == "train" else "sentences"))
     return int(len(timings) < len(args.cases))
-
-
-if __name__ == "__main__":
-    print_without_traceback()
-    sys.exit(main())

@@ -10,11 +10,12 @@ Of each bin OUT gets all pairs or, where they are more than --most, so many of t
 from recipes.reproduce.bahdanau_tables import draw_sentences
 from recipes.reproduce.by_length import WIDTH
 from recipes.reproduce.systems import read_test_set
-from rnnsearch_fairseq.command_line import count, make_parser, print_without_traceback
+from rnnsearch_fairseq.command_line import count, make_parser, program
 from rnnsearch_fairseq.corpus.rows import add_languages, texts_of, write_rows
 from rnnsearch_fairseq.output import check_not_input
 
 
+@program
 def main() -> None:
     parser = make_parser(__doc__)
     parser.add_argument("text", metavar="TEXT", help="text to choose from, in words or pieces of BPE")
@@ -31,8 +32,3 @@ def main() -> None:
     check_not_input(out, text)
     write_rows(out, ((test.source[number], test.reference[number]) for number in chosen))
     print(f"{len(chosen):,} of {len(test):,} pairs -> {args.out}")
-
-
-if __name__ == "__main__":
-    print_without_traceback()
-    main()

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from recipes.reproduce.systems import read_parallel
 from rnnsearch_fairseq import load
-from rnnsearch_fairseq.command_line import print_without_traceback
+from rnnsearch_fairseq.command_line import program
 from rnnsearch_fairseq.corpus.rows import texts_of, write_rows
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.inference.translator import Text, Translator
@@ -81,6 +81,7 @@ def text_of_pieces(model: Translator, text: Text, generated: Iterator[list[list[
     return text.passage.join(chosen)
 
 
+@program
 def main() -> None:
     if len(sys.argv) < 5:
         sys.exit(__doc__)
@@ -109,8 +110,3 @@ def main() -> None:
             for name, lines in tests(names):
                 texts = map(model.read_text, lines)
                 write_rows([Path(out, f"{name}.fr")], ((text_of_pieces(model, text, generated),) for text in texts))
-
-
-if __name__ == "__main__":
-    print_without_traceback()
-    main()

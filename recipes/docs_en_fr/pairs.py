@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 
-from rnnsearch_fairseq.command_line import print_without_traceback
+from rnnsearch_fairseq.command_line import program
 from rnnsearch_fairseq.corpus.pairs import Pair, read_files
 from rnnsearch_fairseq.corpus.rows import texts_of, write_rows
 from rnnsearch_fairseq.corpus.split import clean_pair
@@ -107,7 +107,7 @@ def write_pairs(out: Path, folders: list[Path], tables: Sequence[Path] = ()) -> 
         print(f"{part}: {len(chosen_pairs):,} pairs")
 
 
-if __name__ == "__main__":
-    print_without_traceback()
-    paths = [*map(Path, sys.argv[1:])]
-    write_pairs(paths[0], [*filter(Path.is_dir, paths[1:])], [*filter(Path.is_file, paths[1:])])
+@program
+def main() -> None:
+    out, *paths = map(Path, sys.argv[1:])
+    write_pairs(out, [*filter(Path.is_dir, paths)], [*filter(Path.is_file, paths)])

@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 from sklearn.feature_extraction.text import CountVectorizer
 
-from rnnsearch_fairseq.command_line import print_without_traceback
+from rnnsearch_fairseq.command_line import program
 from rnnsearch_fairseq.corpus.pairs import Pair
 from rnnsearch_fairseq.corpus.rows import BLOCK, map_blocks, texts_of, write_rows
 from rnnsearch_fairseq.corpus.split import PARTS
@@ -106,8 +106,9 @@ def are_near_copies(texts: Sequence[str], others: Sequence[str]) -> Iterator[boo
         yield from np.isin(np.arange(len(block)), common.row[shares >= NEAR])
 
 
-def main(text: Path, out: Path) -> None:
-    """Write the pieces of ``text``."""
+@program
+def main() -> None:
+    text, out = map(Path, sys.argv[1:])
     held_out = [line for path in text.glob("*.en") if path.stem != "train" for line in read_lines(path)]
     out.mkdir(parents=True)
     for part in PARTS:
@@ -119,8 +120,3 @@ def main(text: Path, out: Path) -> None:
         written = [pair for pair in pieces if all(any(map(str.isalpha, side)) for side in pair)]
         write_rows(texts_of(out / part, "en", "fr"), written)
         print(f"{part}: {len(written):,} pieces of {len(pairs):,} messages")
-
-
-if __name__ == "__main__":
-    print_without_traceback()
-    main(*map(Path, sys.argv[1:]))

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from lxml import etree
 
-from rnnsearch_fairseq.command_line import print_without_traceback
+from rnnsearch_fairseq.command_line import program
 from rnnsearch_fairseq.corpus.rows import write_rows
 from rnnsearch_fairseq.errors import InputError
 
@@ -86,8 +86,9 @@ def are_translations(english: str, french: str) -> bool:
     return UNREADABLE not in english + french and english != french and codes == other_codes and 0.5 <= ratio <= 2
 
 
-def main(folder: Path, out: Path) -> None:
-    """Write the table of ``folder``'s pairs."""
+@program
+def main() -> None:
+    folder, out = map(Path, sys.argv[1:])
     pairs: dict[tuple[str, str], None] = {}
     for page in sorted((folder / "doc-fr").rglob("*.xml")):
         original = folder / "doc-en" / page.relative_to(folder / "doc-fr")
@@ -98,8 +99,3 @@ def main(folder: Path, out: Path) -> None:
     if not pairs:
         raise InputError(f"{folder}: no page of doc-fr has the elements of doc-en's; clone both")
     write_rows([out], (("\t".join(pair),) for pair in pairs))
-
-
-if __name__ == "__main__":
-    print_without_traceback()
-    main(Path(sys.argv[1]), Path(sys.argv[2]))

@@ -27,6 +27,6 @@ Links are sure links, and every word has one. A word without a counterpart is li
 * a contraction ("au", "du", "des", "aux") with everything its two parts were linked with.
 """
 
-from recipes.grammar.corpus import SentencePair, generate, main, write_corpus
+from recipes.grammar.corpus import SentencePair, generate, write_corpus
 
-__all__ = ["SentencePair", "generate", "main", "write_corpus"]
+__all__ = ["SentencePair", "generate", "write_corpus"]

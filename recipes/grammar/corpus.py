@@ -1,20 +1,21 @@
 """Sentence pairs with their gold annotation, and the files of a corpus."""
 
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
 from recipes.grammar.derivations import Grammar
 from recipes.grammar.phrases import Phrase, brackets, contract, elide
-from rnnsearch_fairseq.command_line import count, make_parser
+from rnnsearch_fairseq.corpus.rows import texts_of, write_rows
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.text.preparation import PLAIN_MOSES, write_preparations
 
 SHORTEST = 3  # words of the shortest sentence: subject, verb, full stop
 LONGEST = 60
-DEFAULT_SIZES = {"train": 12000, "valid": 500, "test": 1000}
+WIDTH = 10  # words of a bin of lengths
+SIZES = {"train": 12000, "valid": 500, "test": 1000}
 
 
 @dataclass(frozen=True)
@@ -32,9 +33,10 @@ def finish(phrase: Phrase) -> SentencePair:
     words = phrase.words
     position = {leaf: index for index, leaf in enumerate(words)}
     french = elide(contract(phrase.french))
-    links = [(position[leaf], j) for j, word in enumerate(french) for leaf in word.links]
-    unique = sorted(dict.fromkeys(links))
-    return SentencePair([leaf.word for leaf in words], [word.text for word in french], unique, brackets(phrase.english))
+    links = {(position[leaf], j) for j, word in enumerate(french) for leaf in word.links}
+    return SentencePair(
+        [leaf.word for leaf in words], [word.text for word in french], sorted(links), brackets(phrase.english)
+    )
 
 
 def _draw_length(rng: random.Random, longest: int) -> int:
@@ -48,17 +50,14 @@ def generate(size: int, seed: int, longest: int = LONGEST) -> Iterator[SentenceP
     """Generate sentence pairs of 3 to `longest` English words, no two of them with the same English sentence.
 
     Raises:
-        InputError: `longest` is below 8, or the grammar has no more sentences that short.
+        InputError: the grammar has no more sentences that short.
     """
-    if longest < 8:
-        raise InputError(f"the longest sentence must have at least 8 words, not {longest}")
     rng = random.Random(seed)
     grammar = Grammar(rng)
     seen: set[str] = set()
     misses = 0
     while len(seen) < size:
-        room = _draw_length(rng, longest)
-        made = finish(grammar.sentence(room))
+        made = finish(grammar.sentence(_draw_length(rng, longest)))
         length, key = len(made.source), " ".join(made.source)
         if SHORTEST <= length <= longest and key not in seen:
             misses = 0
@@ -68,53 +67,54 @@ def generate(size: int, seed: int, longest: int = LONGEST) -> Iterator[SentenceP
             raise InputError(f"the grammar has too few sentences of at most {longest} words for {size} pairs")
 
 
-def write_corpus(
-    folder: str | Path, sizes: Mapping[str, int] = DEFAULT_SIZES, seed: int = 1, longest: int = LONGEST
-) -> dict[str, list[SentencePair]]:
-    """Write a corpus whose parts share no English sentence, and return its parts; see `generate` and `write_parts`."""
+def draw_parts(sizes: Mapping[str, int], seed: int, longest: int = LONGEST) -> dict[str, list[SentencePair]]:
+    """Draw the parts of a corpus, which share no English sentence."""
     pairs = list(generate(sum(sizes.values()), seed, longest))
     # The stream runs out of short sentences as it goes on; shuffled, all parts have the same mix of lengths.
     random.Random(seed).shuffle(pairs)
     remaining = iter(pairs)
-    parts = {part: list(islice(remaining, size)) for part, size in sizes.items()}
-    write_parts(Path(folder), parts)
+    return {part: list(islice(remaining, size)) for part, size in sizes.items()}
+
+
+def draw_even_parts(sizes: Mapping[str, int], seed: int, longest: int = LONGEST) -> dict[str, list[SentencePair]]:
+    """Draw parts in which sentences of 1 to 10 words, of 11 to 20, and so on are equally many, give or take one."""
+    rng = random.Random(seed)
+    grammar = Grammar(rng)
+    bins = range(-(-longest // WIDTH))
+    shares = {part: [size // len(bins) + (bin < size % len(bins)) for bin in bins] for part, size in sizes.items()}
+    missing = [sum(of_bin) for of_bin in zip(*shares.values())]
+    drawn: list[dict[str, SentencePair]] = [{} for _ in bins]
+    while any(missing):
+        bin = rng.choices(bins, missing)[0]
+        pair = finish(grammar.sentence(rng.randint(max(SHORTEST, bin * WIDTH + 1), (bin + 1) * WIDTH)))
+        bin, key = (len(pair.source) - 1) // WIDTH, " ".join(pair.source)
+        if len(pair.source) <= longest and missing[bin] and key not in drawn[bin]:
+            drawn[bin][key] = pair
+            missing[bin] -= 1
+    # Here, too, the short sentences came first.
+    streams = [iter(rng.sample(list(of_bin.values()), len(of_bin))) for of_bin in drawn]
+    parts = {}
+    for part, of_part in shares.items():
+        parts[part] = [pair for stream, share in zip(streams, of_part) for pair in islice(stream, share)]
+        rng.shuffle(parts[part])
     return parts
 
 
-def write_parts(folder: Path, parts: Mapping[str, Sequence[SentencePair]]) -> None:
-    """Write the pairs of each part of a corpus to a folder, which is made, one line a pair.
+def write_corpus(
+    folder: str | Path, sizes: Mapping[str, int] = SIZES, seed: int = 1, longest: int = LONGEST, even: bool = False
+) -> dict[str, list[SentencePair]]:
+    """Draw the parts of a corpus, write them to a folder, which is made, and return them.
 
     `<part>.en` and `<part>.fr` hold the sentences, `<part>.align` the gold word alignment (Pharaoh format, `i-j` from
     0, English first), `<part>.penn` the English parse, and `preparation.json` how text becomes these words.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    write_preparations(folder, {"en": PLAIN_MOSES, "fr": PLAIN_MOSES})
+    parts = (draw_even_parts if even else draw_parts)(sizes, seed, longest)
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    write_preparations(Path(folder), {"en": PLAIN_MOSES, "fr": PLAIN_MOSES})
     for part, pairs in parts.items():
-        columns = {
-            "en": (" ".join(pair.source) for pair in pairs),
-            "fr": (" ".join(pair.target) for pair in pairs),
-            "align": (" ".join(f"{i}-{j}" for i, j in pair.alignment) for pair in pairs),
-            "penn": (pair.parse for pair in pairs),
-        }
-        for ending, lines in columns.items():
-            with open(folder / f"{part}.{ending}", "w", encoding="utf-8", newline="\n") as file:
-                file.writelines(f"{line}\n" for line in lines)
-
-
-def main() -> None:
-    parser = make_parser(
-        "Write a small English-French corpus with word alignments and parses.\n\n  python -m recipes.grammar corpus"
-    )
-    parser.add_argument("folder", type=Path, metavar="OUT_DIR", help="folder for train.en, train.fr, train.align, ...")
-    for part, size in DEFAULT_SIZES.items():
-        parser.add_argument(f"--{part}", type=count, default=size, help=f"{part} sentence pairs ({size})")
-    parser.add_argument("--seed", type=int, default=1, help="seed of the corpus (1)")
-    parser.add_argument("--longest", type=int, default=LONGEST, help=f"words of the longest sentence ({LONGEST})")
-    args = parser.parse_args()
-    sizes = {part: getattr(args, part) for part in DEFAULT_SIZES}
-    for part, pairs in write_corpus(args.folder, sizes, args.seed, args.longest).items():
-        english = sum(len(pair.source) for pair in pairs)
-        print(
-            f"{args.folder / part}.{{en,fr,align,penn}}: {len(pairs)} sentences, "
-            f"{english / len(pairs):.1f} English words per sentence"
+        rows = (
+            (*map(" ".join, (pair.source, pair.target, (f"{i}-{j}" for i, j in pair.alignment))), pair.parse)
+            for pair in pairs
         )
+        write_rows(texts_of(Path(folder, part), "en", "fr", "align", "penn"), rows)
+    return parts

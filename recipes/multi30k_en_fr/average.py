@@ -13,7 +13,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from rnnsearch_fairseq.command_line import make_parser, print_without_traceback
+from rnnsearch_fairseq.command_line import make_parser, program
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.inference.loading import STATE, count_updates, read_checkpoint, write_checkpoint
 from rnnsearch_fairseq.modules.parameters import shared_names
@@ -43,6 +43,7 @@ def average_checkpoints(paths: Sequence[Path], out: Path) -> None:
     write_checkpoint(out, state["cfg"], state["model"], count_updates(state))
 
 
+@program
 def main() -> None:
     parser = make_parser(__doc__)
     parser.add_argument("checkpoints", type=Path, nargs="+", help="two or more checkpoint files")
@@ -52,8 +53,3 @@ def main() -> None:
         raise InputError(f"{args.checkpoints[0]}: is one checkpoint only; give two or more, to average them")
     average_checkpoints(args.checkpoints, args.output)
     print(f"average of {len(args.checkpoints)} checkpoints -> {args.output}")
-
-
-if __name__ == "__main__":
-    print_without_traceback()
-    main()

@@ -1,26 +1,19 @@
 """BLEU by sacrebleu, cased, of tokens as they are."""
 
-from collections import Counter
 from collections.abc import Sequence
 from functools import cache
-from itertools import chain
 
 import numpy as np
 from sacrebleu.metrics import BLEU
 
 from recipes.reproduce.bootstrap import Scored
 
-ORDERS = 4  # n-grams of 1 to 4 words
-
-
-def metric() -> BLEU:
-    """BLEU, cased, of tokens as they are."""
-    return BLEU(tokenize="none", force=True)
+OPTIONS = {"tokenize": "none", "force": True}
 
 
 def bleu(hypotheses: Sequence[str], references: Sequence[str]) -> float:
     """BLEU in percent."""
-    return metric().corpus_score(hypotheses, [references]).score
+    return BLEU(**OPTIONS).corpus_score(hypotheses, [references]).score
 
 
 def scored_by_bleu(hypotheses: Sequence[str], references: Sequence[str], penalised: bool = True) -> Scored:
@@ -32,19 +25,8 @@ def scored_by_bleu(hypotheses: Sequence[str], references: Sequence[str], penalis
 @cache  # many translations of a test set are equal
 def _count(hypothesis: str, reference: str) -> list[int]:
     """Words of hypothesis and reference, n-grams that match, and n-grams, for n of 1 to 4."""
-    words, ngrams, expected = len(hypothesis.split()), _ngrams(hypothesis), _ngrams_of_reference(reference)
-    matches = [0] * ORDERS
-    for ngram in ngrams.keys() & expected.keys():
-        matches[len(ngram) - 1] += min(ngrams[ngram], expected[ngram])
-    return [words, len(reference.split()), *matches, *(max(0, words - order) for order in range(ORDERS))]
-
-
-def _ngrams(line: str) -> Counter[tuple[str, ...]]:
-    words = line.split()
-    return Counter(chain.from_iterable(zip(*(words[start:] for start in range(n))) for n in range(1, ORDERS + 1)))
-
-
-_ngrams_of_reference = cache(_ngrams)
+    score = BLEU(**OPTIONS, effective_order=True).sentence_score(hypothesis, [reference])
+    return [score.sys_len, score.ref_len, *score.counts, *score.totals]
 
 
 def brevity_penalty(totals: np.ndarray) -> np.ndarray:

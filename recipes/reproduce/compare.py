@@ -13,7 +13,7 @@ from recipes.reproduce.bleu import scored_by_bleu
 from recipes.reproduce.bootstrap import INTERVAL, Difference, in_words
 from recipes.reproduce.document import escape, provenance, table, to_markdown
 from recipes.reproduce.systems import read_parallel
-from rnnsearch_fairseq.command_line import make_parser, print_without_traceback
+from rnnsearch_fairseq.command_line import make_parser, program
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.output import open_output
 
@@ -37,6 +37,7 @@ def comparison(seeds: Mapping[str, Sequence[Sequence[str]]], references: Sequenc
     return [table(["system", "BLEU of each seed"], by_seed), table(header, rows)]
 
 
+@program
 def main() -> None:
     parser = make_parser(__doc__)
     parser.add_argument("reference", type=Path, metavar="REFERENCE", help="the translations to compare with")
@@ -56,8 +57,3 @@ def main() -> None:
         return
     with open_output(args.output) as out:
         out.write(text.encode())
-
-
-if __name__ == "__main__":
-    print_without_traceback()
-    main()

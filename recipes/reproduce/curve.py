@@ -18,7 +18,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator
 
 from recipes.reproduce.epochs import Lines, read_kinds
-from rnnsearch_fairseq.command_line import make_parser, print_without_traceback
+from rnnsearch_fairseq.command_line import make_parser, program
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.output import check_not_input
 from rnnsearch_fairseq.plots.picture import plt, write_picture
@@ -106,6 +106,7 @@ def draw_legend(figure: Figure, lines: Sequence[Line2D], labels: Sequence[str]) 
         text.set_parse_math(False)
 
 
+@program
 def main() -> None:
     parser = make_parser(__doc__)
     parser.add_argument("logs", type=Path, nargs="+", metavar="TRAIN.LOG", help="log of fairseq-train")
@@ -116,8 +117,3 @@ def main() -> None:
     check_not_input(args.output, args.logs)
     plot_curves(args.logs, args.measure, args.against == "time", args.output)
     print(f"learning curves -> {args.output}")
-
-
-if __name__ == "__main__":
-    print_without_traceback()
-    main()

@@ -22,19 +22,18 @@ reference and all translations are kept in runs-1.tar.xz beside --output.
 import itertools
 import re
 from collections.abc import Mapping, Sequence
-from functools import cache
 from pathlib import Path
-from typing import NamedTuple
 
 import torch
 
-from recipes.reproduce.bootstrap import ABOVE, HOLM, INTERVAL, PAIRED, Difference, decide, in_words
+from recipes.reproduce.bleu import brevity_penalty
+from recipes.reproduce.bootstrap import ABOVE, HOLM, INTERVAL, PAIRED, Difference, Scored, decide, in_words
 from recipes.reproduce.document import Section, bullets, escape, missing, provenance, table, to_markdown
 from recipes.reproduce.epochs import best_epoch, read_log, read_train_log
 from recipes.reproduce.runs import packed
 from recipes.reproduce.systems import read_parallel
-from recipes.reproduce.token_scores import BLEU, MEASURES, RIBES, UNPENALISED, TokenScores, score_tokens
-from rnnsearch_fairseq.command_line import make_parser, print_without_traceback
+from recipes.reproduce.token_scores import BLEU, MEASURES, RIBES, UNPENALISED, score_tokens
+from rnnsearch_fairseq.command_line import make_parser, program
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.inference.aligned_pairs import read_scores
 from rnnsearch_fairseq.output import open_output
@@ -54,7 +53,7 @@ SEARCHED = "tree2seq-blackout2000"  # the model of the paper's Table 4
 PARAMETERS = re.compile(r"num\. shared model params: ([0-9,]{1,20})")
 
 LOG, SCORES, REFERENCE = "train.log", "score.jsonl", "reference.tok"
-TRANSLATIONS = "lengths20.tok"
+TRANSLATED = "lengths20"  # the search of Tables 3 and 5
 SEARCHES = {
     "simple6": ("simple", 6),
     "simple20": ("simple", 20),
@@ -88,65 +87,61 @@ HOW = (
     "is the product of its brevity penalty and BLEU/BP, whose tests are corrected among themselves. Perplexity decides "
     "no claim: a log has no interval of it, and in the paper, too, it gets worse with more negatives (Section 5.1)."
 )
-Sides = tuple[Sequence[TokenScores], Sequence[TokenScores]]  # the seeds of two systems
-
-
-class EriguchiRun(NamedTuple):
-    """A run that has all of its files: its cells of the tables, from the parameters on, and its scores."""
-
-    cells: list[str]
-    scores: TokenScores
+Scores = dict[str, Scored]  # by each measure
+Sides = tuple[Sequence[Scores], Sequence[Scores]]  # the seeds of two systems
 
 
 class EriguchiRuns:
-    """The runs in a folder: ``complete`` has those with all files, ``searches`` the scores for Table 4.
+    """The runs in a folder: ``scores`` has each run's scores by each of :data:`SEARCHES` that it was translated by.
 
     Raises:
         InputError: the folder holds no run, or a file is bad.
     """
 
     def __init__(self, folder: Path, reference: Path) -> None:
-        self.folder, self.reference = folder, reference
+        self.folder = folder
         folders = sorted(path.name for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else []
         names = [name for name in folders if NAME.fullmatch(name)]
         if not names:
             raise InputError(f"{folder}: holds no run; give the folder of those named MODEL-OBJECTIVE, as {BEST}")
         self.others = [name for name in folders if name not in names]
         self.seeds = sorted({"", *(NAME.fullmatch(name)[3] or "" for name in names)})
-        self._scored = cache(self._score)  # Tables 3 and 4 both need TRANSLATIONS
-        self.complete = {name: self._read(name) for name in names if not self.lacks(name)}
-        self.searches = {name: self._searches(name) for name in names}
+        files = {name: {search: folder / name / f"{search}.tok" for search in SEARCHES} for name in names}
+        self.scores = {
+            name: {
+                search: score_tokens(*read_parallel(reference, path)) for search, path in of.items() if path.exists()
+            }
+            for name, of in files.items()
+        }
+        self.searched = {name: scores for name, scores in self.scores.items() if scores.keys() - {TRANSLATED}}
 
-    def find_seeds(self, name: str) -> list[TokenScores]:
+    def find_seeds(self, name: str) -> list[Scores]:
         """The scores of the complete runs of MODEL-OBJECTIVE."""
-        return [self.complete[f"{name}{seed}"].scores for seed in self.seeds if f"{name}{seed}" in self.complete]
+        return [self.scores[f"{name}{seed}"][TRANSLATED] for seed in self.seeds if not self.lacks(f"{name}{seed}")]
 
     def lacks(self, name: str) -> str:
         """The missing files of a run, in words; empty if there are none."""
         if not (self.folder / name).is_dir():
             return "no folder"
-        missing = [file for file in (LOG, TRANSLATIONS) if not (self.folder / name / file).exists()]
+        missing = [file for file in (LOG, f"{TRANSLATED}.tok") if not (self.folder / name / file).exists()]
         return f"no {' and no '.join(missing)}" if missing else ""
 
-    def _read(self, name: str) -> EriguchiRun:
+    def describe(self, name: str) -> list[str]:
+        """The cells of a complete run in :data:`HEADER`, from the parameters on."""
         log = self.folder / name / LOG
         epochs = read_train_log(log)
         best = best_epoch(epochs)
         if best is None or best.dev_ppl is None:
             raise InputError(f"{log}: no epoch was validated; train without --disable-validation")
         counts = [f"{int(count.replace(',', '')) / 1e6:.2f}" for count in PARAMETERS.findall(read_log(log))]
-        scores = self._scored(self.folder / name / TRANSLATIONS)
         training = [(counts or ["–"])[-1], f"{best.number} of {epochs[-1].number}", f"{best.dev_ppl:.2f}"]
-        measured = [f"{score:.2f}" for score in scores.scores.values()]
-        return EriguchiRun([*training, *measured, f"{scores.brevity_penalty:.3f}"], scores)
+        return training + describe_scores(self.scores[name][TRANSLATED])
 
-    def _searches(self, name: str) -> dict[str, TokenScores]:
-        paths = {search: self.folder / name / f"{search}.tok" for search in SEARCHES}
-        others = [path for path in paths.values() if path.exists() and path.name != TRANSLATIONS]
-        return {search: self._scored(path) for search, path in paths.items() if path.exists()} if others else {}
 
-    def _score(self, path: Path) -> TokenScores:
-        return score_tokens(*read_parallel(self.reference, path))
+def describe_scores(scores: Scores) -> list[str]:
+    """Each measure in percent, and BLEU's brevity penalty."""
+    penalty = brevity_penalty(scores[BLEU].statistics.sum(axis=0))
+    return [*(f"{scored.score:.2f}" for scored in scores.values()), f"{penalty:.3f}"]
 
 
 def table_3(runs: EriguchiRuns) -> Section:
@@ -158,19 +153,16 @@ def table_4(runs: EriguchiRuns) -> Section:
     """Searches: RIBES, BLEU, BLEU's brevity penalty, and the length of the translations over the references'."""
     header = ["run", "search", "beam", *MEASURES, "brevity penalty", "length ratio"]
     rows, lacking = [], []
-    for name, searches in {SEARCHED: {}, **runs.searches}.items():
-        if not searches and name != SEARCHED:
-            continue
+    for name, searches in {SEARCHED: {}, **runs.searched}.items():
         lacking += [f"{name} (no {search}.tok)" for search in SEARCHES if search not in searches]
         for search, scores in searches.items():
-            lengths = [f"{scores.brevity_penalty:.3f}", f"{scores.length_ratio:.3f}"]
+            words, expected = scores[BLEU].statistics[:, :2].sum(axis=0)
             label, beam = SEARCHES[search]
-            numbers = [f"{score:.2f}" for score in scores.scores.values()]
-            rows.append([name, label, str(beam), *numbers, *lengths])
+            rows.append([name, label, str(beam), *describe_scores(scores), f"{words / expected:.3f}"])
     claims: dict[str, dict[str, Sides]] = {claim: {} for claim in SEARCH_CLAIMS}
     for claim, pairs in SEARCH_CLAIMS.items():
-        for name, (better, worse) in itertools.product(dict.fromkeys(map(_without_seed, runs.searches)), pairs):
-            seeds = [runs.searches.get(f"{name}{seed}", {}) for seed in runs.seeds]
+        for name, (better, worse) in itertools.product(dict.fromkeys(map(_without_seed, runs.searched)), pairs):
+            seeds = [runs.searched.get(f"{name}{seed}", {}) for seed in runs.seeds]
             both = [(of[better], of[worse]) for of in seeds if better in of and worse in of]
             if both:
                 claims[claim][f"{name}, {better} above {worse}"] = tuple(zip(*both))
@@ -202,11 +194,10 @@ def _model_table(
     rows, lacking = [], []
     for model, objective, seed in itertools.product(models, OBJECTIVES, runs.seeds):
         name = f"{model}-{objective}{seed}"
-        run = runs.complete.get(name)
-        if run is not None:
-            rows.append([MODELS[model], objective + seed.replace("-seed", ", seed "), *run.cells])
-        elif not seed or runs.lacks(name) != "no folder":
-            lacking.append(f"{name} ({runs.lacks(name)})")
+        if not (lacks := runs.lacks(name)):
+            rows.append([MODELS[model], objective + seed.replace("-seed", ", seed "), *runs.describe(name)])
+        elif not seed or lacks != "no folder":
+            lacking.append(f"{name} ({lacks})")
     sides = {
         claim: {f"{better} above {worse}": (runs.find_seeds(better), runs.find_seeds(worse)) for better, worse in pairs}
         for claim, pairs in claims.items()
@@ -239,7 +230,7 @@ def agreements(tests: Mapping[str, Sides], same_models: bool = False) -> list[st
     lines = {name: f"{name}, {in_words((len(first), len(second)))}" for name, (first, second) in tests.items()}
     for measures in ((RIBES, BLEU), (UNPENALISED,)):  # each corrected by itself
         names = [(name, measure) for name in tests for measure in measures]
-        sides = [[[scores.measures[of].resampled for scores in side] for side in tests[name]] for name, of in names]
+        sides = [[[scores[of].resampled for scores in side] for side in tests[name]] for name, of in names]
         results = decide([(Difference.between(*both, same_models), ABOVE) for both in sides])
         for (name, measure), (verdict, numbers) in zip(names, results):
             lines[name] += f"; {measure} {verdict} ({numbers})"
@@ -255,6 +246,7 @@ def report(runs: EriguchiRuns) -> str:
     return to_markdown([*sections, ("How claims are tested", [escape(HOW)])])
 
 
+@program
 def main() -> None:
     parser = make_parser(__doc__)
     parser.add_argument("runs", type=Path, metavar="RUNS", help="folder of runs; see above")
@@ -270,8 +262,3 @@ def main() -> None:
         with open_output(path) as out:
             out.write(content)
     print(f"tables of {args.runs} -> {args.output}")
-
-
-if __name__ == "__main__":
-    print_without_traceback()
-    main()

@@ -15,7 +15,7 @@ parse_options "out= models= seed=" "$@"
 set_up
 
 say "writing 200,000 pairs of the grammar, of all lengths: two minutes"
-once "$OUT/text" tool reproduce.even_lengths
+once "$OUT/text" tool grammar --even --train 200000 --valid 600 --test 1200
 
 # The settings of grammar.sh, for more updates.
 # shellcheck disable=SC2046  # one option or none

@@ -38,7 +38,7 @@ from recipes.reproduce.claims import claims
 from recipes.reproduce.document import Section, escape, missing, provenance, to_markdown
 from recipes.reproduce.monotony import monotony
 from recipes.reproduce.runs import ALIGNMENTS, DATA, GOLD, LONG, SCORES, TRANSLATIONS, BahdanauRuns
-from rnnsearch_fairseq.command_line import make_parser, print_without_traceback
+from rnnsearch_fairseq.command_line import make_parser, program
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.inference.aligned_pairs import read_scores
 from rnnsearch_fairseq.output import open_output
@@ -114,6 +114,7 @@ def report(seeds: Sequence[BahdanauRuns], longest: float, folder: Path) -> list[
     return sections
 
 
+@program
 def main() -> None:
     parser = make_parser(__doc__)
     parser.add_argument("runs", type=Path, nargs="+", metavar="RUNS", help="folder of runs, one for each seed")
@@ -141,8 +142,3 @@ def main() -> None:
         with open_output(args.output / name) as out:
             out.write(content)
     print(f"report of {', '.join(seeds[0].folders)} -> {args.output / 'report.md'}")
-
-
-if __name__ == "__main__":
-    print_without_traceback()
-    main()

@@ -8,11 +8,27 @@ repeated words otherwise and drops others.
 
 import math
 from collections.abc import Iterator, Sequence
+from functools import cache
 from itertools import combinations, starmap
 from operator import lt
 
+import numpy as np
+
+from recipes.reproduce.bootstrap import Scored
+
 ALPHA = 0.25
 BETA = 0.10
+
+
+def scored_by_ribes(hypotheses: Sequence[str], references: Sequence[str]) -> Scored:
+    """The score of each sentence, and 1; RIBES in percent of a corpus is the mean of its sentences."""
+    ribes = [[_score(*pair), 1] for pair in zip(references, hypotheses, strict=True)]
+    return Scored(np.array(ribes), lambda totals: 100 * totals[..., 0] / totals[..., 1])
+
+
+@cache  # many translations of a test set are equal
+def _score(reference: str, hypothesis: str) -> float:
+    return sentence_ribes(reference.split(), hypothesis.split())
 
 
 def sentence_ribes(reference: Sequence[str], hypothesis: Sequence[str]) -> float:

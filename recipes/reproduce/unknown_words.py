@@ -13,7 +13,7 @@ from pathlib import Path
 
 from recipes.reproduce.alignment_error import strongest_links
 from recipes.reproduce.systems import read_parallel
-from rnnsearch_fairseq.command_line import print_without_traceback
+from rnnsearch_fairseq.command_line import program
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.inference.aligned_pairs import read_scores
 from rnnsearch_fairseq.output import open_output
@@ -36,8 +36,8 @@ def learn(scores: Path, source: Path, target: Path) -> dict[str, str]:
     return {word: counts[word].most_common(1)[0][0] for word in sorted(counts)}
 
 
-if __name__ == "__main__":
-    print_without_traceback()
+@program
+def main() -> None:
     *inputs, output = map(Path, sys.argv[1:])
     lines = [f"{word} {translation}\n" for word, translation in learn(*inputs).items()]
     with open_output(output) as out:

@@ -12,7 +12,7 @@ from pathlib import Path
 import torch
 from matplotlib.axes import Axes
 
-from rnnsearch_fairseq.command_line import print_without_traceback
+from rnnsearch_fairseq.command_line import program
 from rnnsearch_fairseq.errors import InputError, quote
 from rnnsearch_fairseq.inference.aligned_pairs import AlignedPair, read_scores
 from rnnsearch_fairseq.modules.forest import Tree
@@ -63,6 +63,7 @@ def _draw_tree(axes: Axes, tree: Tree, base: float) -> None:
         axes.text(across, up, str(number), fontsize=8, ha="center", va="center", color=LINE_COLOR, bbox=box)
 
 
+@program
 def main() -> None:
     args = parse_arguments(__doc__, "scores", DRAWN_WORDS)
     pairs = (pair for pair in read_scores(args.scores) if pair.phrases != [] or args.sentence is not None)
@@ -71,8 +72,3 @@ def main() -> None:
         raise InputError(f"{pair.where}: the model reads no trees; give what rnnsearch score --trees FILE wrote")
     plot_attention(pair, args.picture)
     print(f"attention of line {pair.number + 1} -> {args.picture}")
-
-
-if __name__ == "__main__":
-    print_without_traceback()
-    main()

@@ -9,7 +9,7 @@ in which each phrase is divided at a place drawn at random. A sentence without a
 import random
 from pathlib import Path
 
-from rnnsearch_fairseq.command_line import make_parser, print_without_traceback
+from rnnsearch_fairseq.command_line import make_parser, program
 from rnnsearch_fairseq.output import check_not_input, open_output
 from rnnsearch_fairseq.text.lines import read_lines
 from rnnsearch_fairseq.text.trees import NO_PARSE, REDUCE, SHIFT
@@ -28,6 +28,7 @@ def draw_transitions(words: int, generator: random.Random | None) -> str:
     return " ".join(transitions)
 
 
+@program
 def main() -> None:
     parser = make_parser(__doc__)
     parser.add_argument("trees", type=Path, help="transitions, one sentence a line")
@@ -40,8 +41,3 @@ def main() -> None:
         for line in read_lines(args.trees):
             parsed = line.strip() != NO_PARSE
             out.write(f"{draw_transitions(line.split().count(SHIFT), generator) if parsed else NO_PARSE}\n".encode())
-
-
-if __name__ == "__main__":
-    print_without_traceback()
-    main()

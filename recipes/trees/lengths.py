@@ -9,7 +9,7 @@ from collections import Counter
 from itertools import islice
 from pathlib import Path
 
-from rnnsearch_fairseq.command_line import make_parser, print_without_traceback
+from rnnsearch_fairseq.command_line import make_parser, program
 from rnnsearch_fairseq.output import check_not_input, open_output
 from rnnsearch_fairseq.search.length_statistics import LengthStatistics
 from rnnsearch_fairseq.text.lines import read_pairs
@@ -17,6 +17,7 @@ from rnnsearch_fairseq.text.lines import read_pairs
 MAX_PAIRS = 1_000_000  # as in Eriguchi et al. (2016), Section 4.3
 
 
+@program
 def main() -> None:
     parser = make_parser(__doc__)
     parser.add_argument("source", type=Path, help="source side of the training text")
@@ -29,8 +30,3 @@ def main() -> None:
     with open_output(args.output) as out:
         out.write(statistics.write().encode())
     print(f"{statistics.counts.total():,} pairs, {len(statistics.totals):,} source lengths -> {args.output}")
-
-
-if __name__ == "__main__":
-    print_without_traceback()
-    main()

@@ -7,7 +7,7 @@ without a parse is left out.
   python -m recipes.trees.limit text/train text/kept -s en -t fr --max-words 50
 """
 
-from rnnsearch_fairseq.command_line import count, make_parser, print_without_traceback
+from rnnsearch_fairseq.command_line import count, make_parser, program
 from rnnsearch_fairseq.corpus.rows import Rows, add_languages, is_within, texts_of, write_rows
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.output import check_not_input
@@ -15,6 +15,7 @@ from rnnsearch_fairseq.text.lines import check_text_files, read_lines
 from rnnsearch_fairseq.text.trees import NO_PARSE
 
 
+@program
 def main() -> None:
     parser = make_parser(__doc__)
     parser.add_argument("text", help="tokenised training text to read, without the language")
@@ -33,8 +34,3 @@ def main() -> None:
         raise InputError(f"--max-words {args.max_words}: no pair of {args.text} is left; give a greater number")
     write_rows(out, rows)
     print(f"{len(rows):,} pairs of at most {args.max_words} words a side -> {args.out}")
-
-
-if __name__ == "__main__":
-    print_without_traceback()
-    main()

@@ -12,7 +12,7 @@ import shutil
 from collections import Counter
 from pathlib import Path
 
-from rnnsearch_fairseq.command_line import make_parser, print_without_traceback
+from rnnsearch_fairseq.command_line import make_parser, program
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.output import check_not_input, open_output
 from rnnsearch_fairseq.serve.link_grammar import PROGRAM, LinkParser
@@ -22,6 +22,7 @@ NO_TREE = "(())"
 MAX_SECONDS = 30  # for a sentence
 
 
+@program
 def main() -> None:
     parser = make_parser(__doc__)
     parser.add_argument("source", type=Path, help="tokenised English, one sentence a line")
@@ -39,8 +40,3 @@ def main() -> None:
         if not parsed[True]:
             raise InputError(f"{args.source}: no sentence has a tree; give tokenised English, or run {PROGRAM} by hand")
     print(f"{parsed.total():,} sentences, {parsed[True]:,} parsed -> {args.output}")
-
-
-if __name__ == "__main__":
-    print_without_traceback()
-    main()

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from xml.etree.ElementTree import Element, ParseError, iterparse
 
-from rnnsearch_fairseq.command_line import make_parser, print_without_traceback
+from rnnsearch_fairseq.command_line import make_parser, program
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.output import check_not_input, open_output
 from rnnsearch_fairseq.text.lines import check_text_files, read_lines
@@ -45,6 +45,7 @@ def _enju_nodes(events: Iterable[tuple[str, Element]]) -> Iterator[bool | str]:
 READERS: dict[str, Callable[[str], Parse | NoParse]] = {"penn": read_penn, "enju": read_enju}
 
 
+@program
 def main() -> None:
     parser = make_parser(__doc__)
     parser.add_argument("source", type=Path, help="source text as fairseq-preprocess will read it")
@@ -77,8 +78,3 @@ def main() -> None:
     print(f"{found.total():,} sentences, {found.pop(None, 0):,} parsed -> {args.output}")
     for failure, count in found.items():
         print(f"  {count:,} without a parse: {failure.value}")
-
-
-if __name__ == "__main__":
-    print_without_traceback()
-    main()

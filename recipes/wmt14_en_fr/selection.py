@@ -27,7 +27,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rnnsearch_fairseq.command_line import count, make_parser, print_without_traceback
+from rnnsearch_fairseq.command_line import count, make_parser, program
 from rnnsearch_fairseq.corpus.rows import add_languages, texts_of, write_rows
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.output import check_not_input
@@ -174,6 +174,7 @@ def select(general: Texts, in_domain: Texts, out: Texts, max_words: int) -> tupl
     return scores, selected
 
 
+@program
 def main() -> None:
     parser = make_parser(__doc__)
     parser.add_argument("general", help="text to choose from, without the language")
@@ -190,8 +191,3 @@ def main() -> None:
         f"chose {selected.sum():,} of {len(selected):,} pairs, {scores.words[selected].sum(dtype=np.int64):,} of "
         f"{scores.words.sum(dtype=np.int64):,} target words -> {out[0]}, {out[1]}"
     )
-
-
-if __name__ == "__main__":
-    print_without_traceback()
-    main()

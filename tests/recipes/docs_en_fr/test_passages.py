@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from recipes.docs_en_fr.passages import main, read_block
+from tests.recipes.reproduce.builders import printed_by
 
 FORMS = (
     "Delete { count, plural, =1 {1 file} other {# files} }?",
@@ -43,6 +44,6 @@ def test_near_copies_of_held_out_text_are_left_out(tmp_path: Path) -> None:
     for name, text in texts.items():
         for language in ("en", "fr"):
             (tmp_path / f"{name}.{language}").write_text(text)
-    main(tmp_path, tmp_path / "out")
+    printed_by(main, tmp_path, tmp_path / "out")
     written = {path.name: path.read_text() for path in (tmp_path / "out").glob("*.en")}
     assert written == {"train.en": "Open a file\n", "valid.en": "Close it\n", "test.en": "Save\n"}

@@ -6,6 +6,7 @@ import pytest
 
 from recipes.docs_en_fr.php_manual import are_translations, main
 from rnnsearch_fairseq.errors import InputError
+from tests.recipes.reproduce.builders import printed_by
 
 PAGE = """<?xml version="1.0"?>
 <refentry xmlns="http://docbook.org/ns/docbook"><refnamediv><refpurpose>{}</refpurpose></refnamediv>
@@ -39,7 +40,7 @@ def test_texts_in_the_same_place_are_pairs(tmp_path: Path) -> None:
     write_page(tmp_path / "doc-en/differs.xml", (*ENGLISH[:3], "<note><para>One more block.</para></note>"))
     write_page(tmp_path / "doc-fr/differs.xml", ("Autre", *FRENCH[1:]))
     write_page(tmp_path / "doc-fr/only.xml", FRENCH)
-    main(tmp_path, tmp_path / "php.tsv")
+    printed_by(main, tmp_path, tmp_path / "php.tsv")
     assert (tmp_path / "php.tsv").read_text(encoding="utf-8").splitlines() == [
         "Split a string\tScinde une chaîne",
         "``explode()`` returns ``true`` or an ``array``:\t``explode()`` retourne ``true`` ou un ``array`` :",
@@ -57,4 +58,4 @@ def test_doubtful_pairs_are_left_out(english: str, french: str) -> None:
 
 def test_a_folder_without_pairs_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="clone both"):
-        main(tmp_path, tmp_path / "php.tsv")
+        printed_by(main, tmp_path, tmp_path / "php.tsv")

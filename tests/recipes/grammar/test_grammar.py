@@ -5,14 +5,15 @@ from __future__ import annotations
 import hashlib
 import random
 import re
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from recipes import grammar
 from recipes.grammar import SentencePair, derivations, lexicon, phrases
+from recipes.grammar.__main__ import main
 from recipes.grammar.phrases import NounPhrase
-from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.text.trees import read_penn
 from tests.recipes.reproduce.builders import printed_by
 
@@ -96,26 +97,31 @@ def test_rare_names_are_copied_and_are_as_frequent_as_promised(corpus: list[Sent
     assert 0.2 <= sum(name not in seen for name in held_out) / len(held_out) < 1, "some names new, some known"
 
 
-def test_the_command_writes_parts_that_share_no_sentence_and_refuses_bad_numbers(
-    tmp_path: Path,
-) -> None:
-    sizes = {"train": 300, "valid": 20, "test": 30}
-    words = [tmp_path / "out", *(word for part, size in sizes.items() for word in (f"--{part}", size))]
-    for numbers, error in ((["--train", 0], SystemExit), (["--longest", 2], InputError)):
-        with pytest.raises(error):
-            printed_by(grammar.main, *words, *numbers)
-    assert not (tmp_path / "out").exists()
-    assert "train.{en,fr,align,penn}: 300 sentences" in printed_by(grammar.main, *words, "--longest", 20)
-    columns = {path.name: path.read_text(encoding="utf-8") for path in (tmp_path / "out").iterdir()}
+SIZES = {"train": 61, "valid": 6, "test": 12}
+
+
+@pytest.mark.parametrize("options", [["--longest", 20], ["--even"]])
+def test_the_command_writes_parts_that_share_no_sentence(tmp_path: Path, options: list[object]) -> None:
+    sizes = [word for part, size in SIZES.items() for word in (f"--{part}", size)]
+    assert "train.{en,fr,align,penn}: 61 sentences" in printed_by(main, tmp_path, *sizes, *options)
+    columns = {path.name: path.read_text(encoding="utf-8").splitlines() for path in tmp_path.iterdir()}
     assert columns.pop("preparation.json")
-    assert columns.keys() == {f"{part}.{ending}" for part in sizes for ending in ("align", "en", "fr", "penn")}
-    assert {name: text.count("\n") for name, text in columns.items()} == {
-        name: sizes[name.partition(".")[0]] for name in columns
+    assert {name: len(lines) for name, lines in columns.items()} == {
+        f"{part}.{ending}": size for part, size in SIZES.items() for ending in ("align", "en", "fr", "penn")
     }
-    assert len({line for part in sizes for line in columns[f"{part}.en"].splitlines()}) == sum(sizes.values())
-    made = {" ".join(pair.source): pair for pair in grammar.generate(sum(sizes.values()), seed=1, longest=20)}
-    for part in sizes:
-        for lines in zip(*(columns[f"{part}.{ending}"].splitlines() for ending in ("en", "fr", "align", "penn"))):
-            pair = made[lines[0]]
-            links = " ".join(f"{i}-{j}" for i, j in pair.alignment)
-            assert lines[1:] == (" ".join(pair.target), links, pair.parse)
+    assert len({line for part in SIZES for line in columns[f"{part}.en"]}) == sum(SIZES.values())
+    for part in SIZES:
+        rows = zip(*(columns[f"{part}.{ending}"] for ending in ("en", "fr", "align", "penn")))
+        for source, target, links, tree in rows:
+            assert read_penn(tree).words == source.split()
+            places = [{*map(int, side)} for side in zip(*(link.split("-") for link in links.split()))]
+            assert places == [{*range(len(side.split()))} for side in (source, target)]
+    bins = [Counter((len(line.split()) - 1) // 10 for line in columns[f"{part}.en"]) for part in SIZES]
+    even = [Counter({0: 11, **dict.fromkeys(range(1, 6), 10)}), Counter(range(6)), Counter(2 * [*range(6)])]
+    assert (bins == even) == ("--even" in options)
+
+
+@pytest.mark.parametrize("options", [["--train", 0], ["--longest", 7]])
+def test_numbers_that_are_too_small_are_refused(tmp_path: Path, options: list[object]) -> None:
+    with pytest.raises(SystemExit):
+        printed_by(main, tmp_path / "out", *options)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from recipes.groundhog.convert import convert
+from recipes.groundhog.__main__ import convert
 from tests.reference import groundhog
 
 TANH, SIGMOID = "lambda x: TT.tanh(x)", "lambda x: TT.nnet.sigmoid(x)"

@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 import rnnsearch_fairseq
-from recipes.groundhog.convert import convert, main
+from recipes.groundhog.__main__ import convert, main
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.inference.loading import Member, load_members
 from rnnsearch_fairseq.text.vocabulary import Vocabulary

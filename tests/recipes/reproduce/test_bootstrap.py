@@ -4,9 +4,10 @@ import random
 
 import numpy as np
 import pytest
+from sacrebleu.metrics import BLEU
 from scipy.stats import norm, ttest_rel
 
-from recipes.reproduce.bleu import metric, scored_by_bleu
+from recipes.reproduce.bleu import OPTIONS, scored_by_bleu
 from recipes.reproduce.bootstrap import ABOVE, RESAMPLES, Difference, decide, draw
 from recipes.reproduce.claims import AT_LEAST_AS_GOOD, NO_FALL, margin
 
@@ -22,8 +23,8 @@ def test_intervals_are_those_of_sacrebleu() -> None:
         for line, share in zip(references, shares)
     ]
     scores = scored_by_bleu(hypotheses, references).scores(draw(100)[0])
-    assert scores[0] == pytest.approx(metric().corpus_score(hypotheses, [references]).score, abs=1e-9)
-    expected = metric().corpus_score(hypotheses, [references], n_bootstrap=RESAMPLES)
+    assert scores[0] == pytest.approx(BLEU(**OPTIONS).corpus_score(hypotheses, [references]).score, abs=1e-9)
+    expected = BLEU(**OPTIONS).corpus_score(hypotheses, [references], n_bootstrap=RESAMPLES)
     assert np.diff(np.quantile(scores[1:], [0.025, 0.975])) / 2 == pytest.approx(expected._ci, rel=0.1)
     same = Difference.between([scores], [scores])
     assert (same.low, same.high) == (0, 0)  # paired
@@ -62,7 +63,7 @@ def test_bleu_is_sacrebleus_where_long_ngrams_do_not_match() -> None:
         ([""], ["a"]),
     ):
         scored = scored_by_bleu(lines, references)
-        expected = metric().corpus_score(lines, [references])
+        expected = BLEU(**OPTIONS).corpus_score(lines, [references])
         assert scored.score == pytest.approx(expected.score)
         assert scored_by_bleu(lines, references, penalised=False).score * expected.bp == pytest.approx(expected.score)
 
