@@ -25,12 +25,12 @@ CHANGES = {
     "--arch tree2seq_small": "--arch tree2seq_small --embedding-size 32 --hidden-size 32",
     "--blackout-samples 500 --sentence-avg --batch-size 128": "--blackout-samples 5 --sentence-avg --batch-size 8",
     # Flat trees in place of Link Grammar's.
-    "python -m recipes.trees.parse trees/$part.en --output": "sed 's/[^ ]*/(X &)/g; s/.*/(S &)/' trees/$part.en >",
+    "python -m recipes.trees.parse runs/trees/$part.en --output": "sed 's/[^ ]*/(X &)/g; s/.*/(S &)/' runs/trees/$part.en >",
 }
 GENERATE = """echo fairseq:
-fairseq-generate trees/bin --user-dir rnnsearch_fairseq -s en -t fr --task rnnsearch --tree-lang tree --batch-size 7 \\
-    --search tree2seq --length-statistics trees/lengths --beam 20 --max-len-b 100 \\
-    --path trees/checkpoints/checkpoint_best.pt | grep ^H- | sort -V | cut -f 3
+fairseq-generate runs/trees/bin --user-dir rnnsearch_fairseq -s en -t fr --task rnnsearch --tree-lang tree --batch-size 7 \\
+    --search tree2seq --length-statistics runs/trees/lengths --beam 20 --max-len-b 100 \\
+    --path runs/trees/checkpoints/checkpoint_best.pt | grep ^H- | sort -V | cut -f 3
 """
 
 
@@ -88,4 +88,4 @@ def test_the_blocks_on_trees_can_be_typed_in_order(tmp_path: Path) -> None:
     printed = type_in(shorten(blocks(ROOT / "recipes/README.md", "sh")) + GENERATE, tmp_path, pairs)
     translations, by_fairseq = (part.splitlines()[-10:] for part in printed.split("fairseq:\n"))
     assert translations == by_fairseq and len(set(translations)) > 3
-    assert "10 sentences, 10 parsed -> trees/test.tree" in printed
+    assert "10 sentences, 10 parsed -> runs/trees/test.tree" in printed
