@@ -25,11 +25,12 @@ CHANGES = {
     "--arch tree2seq_small": "--arch tree2seq_small --embedding-size 32 --hidden-size 32",
     "--blackout-samples 500 --sentence-avg --batch-size 128": "--blackout-samples 5 --sentence-avg --batch-size 8",
     # Flat trees in place of Link Grammar's.
-    "python -m recipes.trees.parse runs/trees/$part.en --output": "sed 's/[^ ]*/(X &)/g; s/.*/(S &)/' runs/trees/$part.en >",
+    "python -m recipes.trees.parse": "sed 's/[^ ]*/(X &)/g; s/.*/(S &)/'",
+    "$part.en --output": "$part.en >",
 }
 GENERATE = """echo fairseq:
-fairseq-generate runs/trees/bin --user-dir rnnsearch_fairseq -s en -t fr --task rnnsearch --tree-lang tree --batch-size 7 \\
-    --search tree2seq --length-statistics runs/trees/lengths --beam 20 --max-len-b 100 \\
+fairseq-generate runs/trees/bin --user-dir rnnsearch_fairseq -s en -t fr --task rnnsearch --tree-lang tree \\
+    --batch-size 7 --search tree2seq --length-statistics runs/trees/lengths --beam 20 --max-len-b 100 \\
     --path runs/trees/checkpoints/checkpoint_best.pt | grep ^H- | sort -V | cut -f 3
 """
 
