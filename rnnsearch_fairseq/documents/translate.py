@@ -161,17 +161,17 @@ def _fill(document: Document, translator: Translator, path: Path) -> Counter[str
     results |= zip(texts, tqdm(pairs, path.name, len(texts), **shown))
     counts = Counter({BLANK: len(blanks)})
     for unit in blanks:
-        found = [results[source] for source in unit.sources]
-        reason = next((reason for reason in found if isinstance(reason, str)), "")
+        best = [results[source] for source in unit.sources]
+        reason = next((reason for reason in best if isinstance(reason, str)), "")
         if not reason:
-            translations = [pair.text for pair in found]
+            translations = [pair.text for pair in best]
             reason = unit.fill(translations) if all(translations) else "its translation is empty"
         if reason:
             print(f"{path}, {unit.name}: left as it is: {reason}", file=sys.stderr)
             continue
-        if faults := [fault for pair in found for fault in pair.faults]:
-            what = quote(repr(unit.excerpt), 60)
-            print(f"{path}, {unit.name}: {what}: its translation {quote(', '.join(faults))}", file=sys.stderr)
+        if faults := ", ".join(fault for pair in best for fault in pair.faults):
+            what = quote(repr(unit.describe(unit.sources[0])), 60)
+            print(f"{path}, {unit.name}: {what}: its translation {quote(unit.describe(faults))}", file=sys.stderr)
         counts += Counter({FILLED: 1, REVIEWED: isinstance(unit, Unit), FAULTY: bool(faults)})
     return counts
 

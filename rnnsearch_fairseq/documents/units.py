@@ -22,10 +22,9 @@ class Unit:
     finished: bool  # the translations are not marked as fuzzy or as in need of translation or review
     fill: Callable[[Sequence[str]], str]  # writes translations, marked for review, or returns why they are not written
 
-    @property
-    def excerpt(self) -> str:
-        """What messages quote."""
-        return self.sources[0]
+    def describe(self, text: str) -> str:
+        """A text in a message to the user."""
+        return text
 
 
 class Part(NamedTuple):
@@ -98,10 +97,12 @@ class PageUnit:
         number = self.page.content.count(b"\n", 0, self.place[0]) + 1
         return f"line {number}"
 
-    @property
-    def excerpt(self) -> str:
-        """The text as it stands in the page, with its links; ``sources`` has tags in their place."""
-        return self.page.content[slice(*self.place)].decode()
+    def describe(self, text: str) -> str:
+        """A text in a message to the user, with parts of the page in the place of their tags."""
+        for shown, written, _ in self.tags:
+            part = written if isinstance(written, str) else self.page.content[slice(*written)].decode()
+            text = text.replace(shown, part)
+        return text
 
     def fill(self, texts: Sequence[str]) -> str:
         """Write a translation, or return why it is not written."""

@@ -135,10 +135,7 @@ def _read_folder(folder: Path) -> list[Member]:
     with _reading(folder / CONFIG, MAX_CONFIG):
         values = json.loads((folder / CONFIG).read_bytes())
         models, usage = values.pop("models"), Usage(**values)
-        members = [
-            _make_member(model["architecture"], model["config"], text, str(model.get("training", "")), usage)
-            for model in models
-        ]
+        members = [_make_member(m["architecture"], m["config"], text, m.get("training", ""), usage) for m in models]
         members[0]  # there is one
     for name, member in zip(tensor_files(len(members)), members):
         with _reading(folder / name, MAX_HEADER + 8 * _count(member.network)):
