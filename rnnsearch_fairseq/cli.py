@@ -23,9 +23,9 @@ GROUPS = {
         "info": ("inference.export:print_info", "print what a model is"),
     },
     "Train a model": {
-        "prepare": ("corpus.prepare:main", "split parallel text into words or subwords, and write train.sh"),
+        "prepare": ("corpus.prepare:main", "clean and split parallel text, and write train.sh, which trains a model"),
         "progress": ("plugin.progress:main", "show how far fairseq-train is, and keep its log"),
-        "export": ("inference.export:main", "write a model with all that it needs to one folder, to hand it on"),
+        "export": ("inference.export:main", "write a model and all that it needs to a folder for others"),
         "user-dir": ("cli:print_user_dir", "print the folder to give to fairseq's --user-dir"),
     },
 }

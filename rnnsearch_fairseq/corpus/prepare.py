@@ -1,8 +1,9 @@
-"""Prepare raw parallel text for training: clean it, split it into parts and words, and write train.sh, which trains.
+"""Prepare raw parallel text for training: clean it, split it, and write train.sh, which trains a model.
 
-Files are split at random into OUT/raw/{train,valid,test}.LANGUAGE; a folder with train.en, train.fr and so on stays
-split. Words become sentencepieces or, from a million pairs on, Moses tokens. OUT changes only at the end. In place of
-two files, of which line N is the same sentence, give any of PO, XLIFF, TMX and .tsv ("source TAB target"), or folders.
+DATA is two text files, where line N of the second translates line N of the first, or PO, XLIFF, TMX and .tsv files
+("source TAB target"), or folders of these. The pairs are split at random into OUT/raw/{train,valid,test}.LANGUAGE. A
+folder with the files train.en, train.fr, valid.en and so on is split already. Words become sentencepieces or, from a
+million pairs on, Moses tokens. OUT changes only at the end.
 
   rnnsearch prepare corpus.en corpus.fr text -s en -t fr
 """
@@ -203,10 +204,10 @@ def _encode(
 def _make_parser() -> ArgumentParser:
     parser = make_parser(__doc__)
     add = parser.add_argument
-    add("data", type=Path, nargs="+", help="folder of the raw text; or two text files, or others, to be split")
+    add("data", type=Path, nargs="+", help="two text files, other files, or folders")
     add("out", type=Path, help="folder to write; made if it is not there")
     add_languages(parser)
-    base = "go on from this model: folder or checkpoint. The text is prepared as the model's, with its subwords"
+    base = "train this model further (a folder or a checkpoint); the text is prepared as its training text was"
     add("--from", dest="base", metavar="MODEL", help=base)
     add("--terms", type=Path, metavar="FILE", help=f"with --from: {TERMS}")
     add("--train", help="name of the training files in a folder, without the language (default: train)")
@@ -222,7 +223,7 @@ def _make_parser() -> ArgumentParser:
     pieces = "sentencepieces (fewer from a small text), both languages together (default: as many as suit the text)"
     subwords.add_argument("--sentencepiece", type=count, metavar="N", help=pieces)
     add("--tokenized", action="store_true", help="the text is tokenised already: split it at blanks")
-    longest = "leave out training pairs with more words on a side, counted before words are split (paper: 30, 50)"
+    longest = "leave out training pairs with more than N words on a side, not counting subwords (the paper: 30, 50)"
     add("--max-words", type=count, metavar="N", help=longest)
     add("--lowercase", action="store_true", help="write all text in lower case")
     add("--shuffle", type=int, metavar="SEED", help="shuffle the training pairs, once (the paper does)")

@@ -1,8 +1,8 @@
-"""Write a model with all that it needs to one folder, to hand it on.
+"""Write a model and all that it needs to a folder, which you can give to others.
 
-OUTPUT, a folder, gets the parameters (safetensors), config.json, text.json (the vocabularies, and how text is prepared)
-and a model card, README.md. It can be moved to any computer, and be given as --model or to ``rnnsearch_fairseq.load``.
-The options of the search that are given here become the model's defaults.
+The folder contains the parameters (safetensors), config.json, text.json (the vocabularies, and how text is prepared)
+and the model's card, README.md. It works on any computer, as --model and with ``rnnsearch_fairseq.load``. The options
+of the search that you give here become the model's defaults.
 
   rnnsearch export checkpoints --output en-fr --beam 12
 """
@@ -97,7 +97,7 @@ def main() -> None:
     parser.add_argument("--output", metavar="FOLDER", type=Path, required=True, help="folder to write, new or empty")
     parser.add_argument("--half", action="store_true", help="write the parameters in float16, half the size")
     parser.add_argument("--examples", metavar="FILE", type=Path, help="sentences to try, one a line")
-    parser.add_argument("--card", metavar="FILE", type=Path, help="Markdown for the card: training data, scores, use")
+    parser.add_argument("--card", metavar="FILE", type=Path, help="text for the card: training data, scores, licence")
     add_search_fields(parser)
     args = parser.parse_args()
     usage: dict[str, Any] = {}

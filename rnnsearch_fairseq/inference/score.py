@@ -1,9 +1,9 @@
 """Score given translations: ln p(y|x) of each sentence pair and of each target word, with the model's alignment.
 
-Line N of TARGET is scored as the translation of line N of SOURCE, both plain text. Each pair is a line of JSON: id,
-source, target (the model's words, with end-of-sentence), logprob (ln p, not divided by length), word_logprobs,
-alignment (for each target word, a row of weights of the source words) and, with trees, phrases (the first word and the
-word after the last word of each, in pre-order) and phrase_attention (for each target word).
+Line N of TARGET is scored as the translation of line N of SOURCE. Both are plain text. Each pair gives a line of JSON:
+id (from 0), source and target (the model's words, with end-of-sentence), logprob (ln p, not divided by the length),
+word_logprobs, and alignment (for each target word, a row of weights of the source words). With trees, it also has
+phrases (the first word of each, and the word after its last one, in pre-order) and phrase_attention.
 
   rnnsearch score raw/test.en raw/test.fr --model checkpoints --output test.scores
 """

@@ -1,7 +1,7 @@
 """Draw the alignment of a translated sentence, as in Figure 3 of Bahdanau et al. (2015).
 
-ALIGNMENTS is what ``rnnsearch translate --alignments FILE`` or ``rnnsearch score`` wrote. Columns are source
-words, and rows are target words; the weight 0 is black, 1 is white.
+ALIGNMENTS is what ``rnnsearch translate --alignments FILE`` or ``rnnsearch score`` wrote. Columns are source words, and
+rows are target words. Black is the weight 0, and white is the weight 1.
 
   rnnsearch plot alignment test.scores alignment.png
 """

@@ -1,6 +1,6 @@
 """Serve a translation page, a JSON API and LibreTranslate's API.
 
-The page shows a translation as the search builds it, its alignment, and the other translations in the beam. Only this
+The page shows a translation while the model writes it, its alignment, and the other translations in the beam. Only this
 machine can reach the server, unless --host says otherwise. It has no log-in: let other machines in only through a proxy
 that has one. The README of rnnsearch_fairseq/serve says more.
 
