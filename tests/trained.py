@@ -98,7 +98,7 @@ def _learn(network: nn.Module, trees: bool) -> None:
     optimizer = torch.optim.Adam(network.parameters(), lr=0.01)
     for _ in range(150):
         optimizer.zero_grad()
-        scores, _ = network(source, previous, *([forest] if trees else []))
+        scores, _ = network(source, previous, forest)
         loss = nn.functional.cross_entropy(scores.flatten(0, 1), target.flatten(), ignore_index=PAD)
         loss.backward()
         optimizer.step()

@@ -62,7 +62,7 @@ def score_batch(
     previous = torch.cat([target.new_full((len(target), 1), EOS), target[:, :-1]], dim=1)
     logprobs, attention = [], []
     for network in networks:
-        logits, weights = network(words, previous, *([forest] if reads_trees(network) else []))
+        logits, weights = network(words, previous, forest)
         chosen = logits.log_softmax(dim=-1, dtype=torch.float32).gather(2, target.unsqueeze(2)).squeeze(2)
         logprobs.append(chosen.double())
         attention.append(weights)

@@ -28,6 +28,19 @@ class DecoderStep(NamedTuple):
     state: Tensor
 
 
+class RecurrentState(NamedTuple):
+    """The recurrent state of a decoder between two positions, a row for each sentence or hypothesis.
+
+    ``state`` is ``(rows, n)``, and ``context`` the last c ``(rows, 2n)``, None before the first position. Only the
+    original code's order reads the context. In :mod:`~rnnsearch_fairseq.modules.fused.search_step`, that order has
+    [C; C_z; C_r] times the last c ``(rows, 3n)`` for c, and ``gates``, [U_z; U_r] times the state, ``(rows, 2n)``.
+    """
+
+    state: Tensor
+    context: Tensor | None = None
+    gates: Tensor | None = None
+
+
 class Decoder(nn.Module):
     """For each target position i, in the order of Appendix A.2.2::
 
@@ -66,9 +79,10 @@ class Decoder(nn.Module):
         """s_0 = tanh(W_s ←h_1 + b_s) (A.2.2), ``(batch, n)``, from the encoder's summary ←h_1 ``(batch, n)``."""
         return torch.tanh(self.from_summary(summary))
 
-    def start(self, source: Annotations) -> tuple[Tensor, Memory]:
-        """s_0 and the memory of the annotated source."""
-        return self.initial_state(source.summary), self.attention.encode_keys(source.annotations, source.padding_mask)
+    def begin(self, source: Annotations) -> tuple[RecurrentState, Memory]:
+        """The state s_0 and the memory of the annotated source."""
+        memory = self.attention.encode_keys(source.annotations, source.padding_mask)
+        return RecurrentState(self.initial_state(source.summary)), memory
 
     def step(self, projected: Tensor, state: Tensor, context: Tensor | None, memory: Memory) -> DecoderStep:
         """One target position i: its context, alignment and state, in the order that the class describes.
@@ -109,19 +123,22 @@ class Decoder(nn.Module):
         return DecoderStep(torch.stack(read_states), torch.stack(contexts), weights, state)
 
     def forward(
-        self, previous_words: Tensor, state: Tensor, memory: Memory, context: Tensor | None = None
-    ) -> tuple[Tensor, DecoderStep]:
+        self, previous_words: Tensor, recurrent: RecurrentState, memory: Memory
+    ) -> tuple[Tensor, Tensor | None, RecurrentState]:
         """The features of every next word, given the previous words y_{i-1}, ``(batch, tgt_len)``.
 
-        Training passes all of y_0 ... y_{T-1} in one call, with :meth:`initial_state` and no context. A search passes
-        one word in each call, with the ``state`` and the last ``context`` of the call before. The results are the same.
+        Training passes all of y_0 ... y_{T-1} in one call, with what :meth:`begin` returned. A search passes one word
+        in each call, with the state that the call before returned. The results are the same.
 
         Returns:
-            The input of ``readout.to_vocabulary`` ``(batch, tgt_len, l)``, and the values of :meth:`scan`.
+            The input of ``to_vocabulary`` ``(batch, tgt_len, l)``; alpha ``(batch, tgt_len, src_len)``, None without an
+            alignment model; and the state after these words.
         """
         # Time is the first dimension from here on, so that each position is contiguous in memory.
         embedded = self.dropout(self.embedding(previous_words.T))
-        if self.updates_with_current_word and context is None:
+        if self.updates_with_current_word and recurrent.context is None:
             embedded = F.pad(embedded[1:], (0, 0, 0, 0, 1, 0))  # zeros replace E y_0
-        steps = self.scan(embedded, state, context, memory)
-        return self.readout(steps.read_state, embedded, steps.context).transpose(0, 1), steps
+        steps = self.scan(embedded, recurrent.state, recurrent.context, memory)
+        features = self.readout(steps.read_state, embedded, steps.context).transpose(0, 1)
+        weights = None if steps.weights is None else steps.weights.transpose(0, 1)
+        return features, weights, RecurrentState(steps.state, steps.context[-1])

@@ -9,6 +9,7 @@ from rnnsearch_fairseq.modules.decoder import Decoder
 from rnnsearch_fairseq.modules.embedding import share_embeddings
 from rnnsearch_fairseq.modules.encoder import Encoder
 from rnnsearch_fairseq.modules.fused.rnn import FusedDecoder, FusedEncoder
+from rnnsearch_fairseq.modules.tree_lstm import Forest
 
 ARCHITECTURES: dict[str, dict[str, Any]] = {
     "bahdanau_gru": {},
@@ -32,12 +33,13 @@ class RNNsearch(nn.Module):
         source, target = self.encoder.embedding.table, self.decoder.embedding.table
         share_embeddings(config, source, target, self.decoder.to_vocabulary)
 
-    def forward(self, source: Tensor, previous_words: Tensor) -> tuple[Tensor, Tensor | None]:
+    def forward(
+        self, source: Tensor, previous_words: Tensor, forest: Forest | None = None
+    ) -> tuple[Tensor, Tensor | None]:
         """Unnormalised log-probabilities ``(batch, tgt_len, K_y)``, and alpha ``(batch, tgt_len, src_len)`` or None.
 
         The ``source`` is ``(batch, src_len)``, each sentence ended by end-of-sentence, padded left or right. The
-        ``previous_words`` y_{i-1} ``(batch, tgt_len)`` begin with end-of-sentence as y_0.
+        ``previous_words`` y_{i-1} ``(batch, tgt_len)`` begin with end-of-sentence as y_0. A ``forest`` is not read.
         """
-        features, steps = self.decoder(previous_words, *self.decoder.start(self.encoder(source)))
-        weights = None if steps.weights is None else steps.weights.transpose(0, 1)
+        features, weights, _ = self.decoder(previous_words, *self.decoder.begin(self.encoder(source)))
         return self.decoder.to_vocabulary(features), weights

@@ -38,5 +38,5 @@ class Tree2Seq(nn.Module):
         ``previous_words`` y_{j-1} ``(batch, tgt_len)`` the first column is ignored. ``forest`` has the trees of the
         batch; None in the sequential baseline.
         """
-        features, weights = self.decoder.scan(previous_words, self.encoder(source, forest))
+        features, weights, _ = self.decoder(previous_words, *self.decoder.begin(self.encoder(source, forest)))
         return self.decoder.to_vocabulary(features), weights

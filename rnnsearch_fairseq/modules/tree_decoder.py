@@ -51,6 +51,10 @@ class TreeDecoder(nn.Module):
             return DecoderState(*source.end, None)
         return DecoderState(*self.start(source.end, source.root), None)
 
+    def begin(self, source: Constituents) -> tuple[DecoderState, Constituents]:
+        """The state at the first position, and what the decoder attends to."""
+        return self.initial_state(source), source._replace(end=None, root=None)
+
     def attend(self, hidden: Tensor, states: Tensor, padding_mask: Tensor) -> tuple[Tensor, Tensor]:
         """s~_j (Section 3.3) ``(batch, d)`` and alpha_j ``(batch, src_len + most_phrases)`` for s_j ``(batch, d)``."""
         # A row times the transposed states takes half the time of the states times a column.
@@ -76,15 +80,28 @@ class TreeDecoder(nn.Module):
         fed, alpha = self.attend(hidden, source.states, source.padding_mask)
         return fed, alpha, DecoderState(hidden, cell, fed)
 
-    def scan(self, previous_words: Tensor, source: Constituents) -> tuple[Tensor, Tensor]:
+    def scan(self, previous_words: Tensor, state: DecoderState, source: Constituents) -> tuple[Tensor, Tensor]:
         """s~ ``(batch, tgt_len, d)`` and alpha ``(batch, tgt_len, src_len + most_phrases)`` of all positions, in turn.
 
         ``previous_words`` are the y_{j-1}, ``(batch, tgt_len)``; the first column is ignored.
         """
-        state = self.initial_state(source)
         attended, weights = [], []
         for words in previous_words.unbind(dim=1):
             fed, alpha, state = self.step(words, state, source)
             attended.append(fed)
             weights.append(alpha)
         return torch.stack(attended, dim=1), torch.stack(weights, dim=1)
+
+    def forward(
+        self, previous_words: Tensor, state: DecoderState, source: Constituents
+    ) -> tuple[Tensor, Tensor, DecoderState | None]:
+        """:meth:`scan` of all words in training, or :meth:`step` of one word in a search, ``(batch, tgt_len)``.
+
+        Returns:
+            s~ ``(batch, tgt_len, d)``; alpha ``(batch, tgt_len, src_len + most_phrases)``; and the state after one
+            word, None after several.
+        """
+        if previous_words.size(1) > 1:
+            return *self.scan(previous_words, state, source), None
+        fed, alpha, state = self.step(previous_words[:, 0], state, source)
+        return fed.unsqueeze(1), alpha.unsqueeze(1), state

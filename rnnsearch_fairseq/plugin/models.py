@@ -28,7 +28,6 @@ from rnnsearch_fairseq.modules.init import initialize, initialize_uniform
 from rnnsearch_fairseq.modules.parameters import check_parameters, shared_names
 from rnnsearch_fairseq.modules.rnnsearch import RNNsearch, RNNsearchConfig
 from rnnsearch_fairseq.modules.tree2seq import Tree2Seq, Tree2SeqConfig
-from rnnsearch_fairseq.modules.tree_encoder import TreeEncoder
 from rnnsearch_fairseq.modules.tree_lstm import Forest
 from rnnsearch_fairseq.search import select_rows
 from rnnsearch_fairseq.text.preparation import find_preparations
@@ -61,8 +60,7 @@ class NetworkEncoder(FairseqEncoder):
         ``trees`` are the fields of a :class:`~rnnsearch_fairseq.modules.tree_lstm.Forest`, or None. The output is the
         network's, and ``src_len``.
         """
-        forest = [Forest(*trees)] if trees is not None and isinstance(self.network, TreeEncoder) else []
-        return self.network(src_tokens, *forest), src_tokens.size(1)
+        return self.network(src_tokens, None if trees is None else Forest(*trees)), src_tokens.size(1)
 
     def reorder_encoder_out(self, encoder_out: tuple[Any, int], new_order: Tensor) -> tuple[Any, int]:
         """Choose the sentences ``new_order`` ``(new_batch,)`` of the batch."""
@@ -75,13 +73,6 @@ class NetworkDecoder(FairseqIncrementalDecoder):
     def __init__(self, network: nn.Module, dictionary: Dictionary) -> None:
         super().__init__(dictionary)
         self.network = network
-
-    def decode(self, previous_words: Tensor, source: Any, saved: Any) -> tuple[Tensor, Tensor | None, Any]:
-        """Compute features ``(batch, tgt_len, l)``, all alpha, and the state after ``(batch, tgt_len)`` words.
-
-        ``saved`` is the state that the last call returned: empty at the first step of a search, None in training.
-        """
-        raise NotImplementedError
 
     def forward(
         self,
@@ -100,12 +91,13 @@ class NetworkDecoder(FairseqIncrementalDecoder):
         """
         saved = None
         if incremental_state is not None:
-            saved = self.get_incremental_state(incremental_state, "search") or ()
+            saved = self.get_incremental_state(incremental_state, "search")
             prev_output_tokens = prev_output_tokens[:, -1:]
-        source, src_len = encoder_out
-        features, alpha, state = self.decode(prev_output_tokens, source, saved)
-        self.set_incremental_state(incremental_state, "search", state)
-        extra = {"attn": [None if alpha is None else alpha[..., :src_len]], "constituents": [alpha]}
+        # In a search, the keys U_a h_j in the source are computed once for all words.
+        recurrent, source = saved or self.network.begin(encoder_out[0])
+        features, alpha, recurrent = self.network(prev_output_tokens, recurrent, source)
+        self.set_incremental_state(incremental_state, "search", (recurrent, source))
+        extra = {"attn": [None if alpha is None else alpha[..., : encoder_out[1]]], "constituents": [alpha]}
         layer = self.network.to_vocabulary
         if not features_only:
             return layer(features), extra
@@ -134,7 +126,6 @@ class NetworkModel(FairseqEncoderDecoderModel):
 
     Config: ClassVar[type[NetworkConfig]]
     Network: ClassVar[Callable[..., nn.Module]]
-    Decoder: ClassVar[type[NetworkDecoder]]
     initialize: ClassVar[Callable[[nn.Module], None]]
 
     text: TextSettings
@@ -152,7 +143,7 @@ class NetworkModel(FairseqEncoderDecoderModel):
             raise InputError(f"this model encodes trees, and the task has none; {cure}")
         network = cls.Network(config, len(source), len(target))
         cls.initialize(network)
-        model = cls(NetworkEncoder(network.encoder, source), cls.Decoder(network.decoder, target))
+        model = cls(NetworkEncoder(network.encoder, source), NetworkDecoder(network.decoder, target))
         settings = getattr(task, "cfg", None)
         languages = tuple(getattr(settings, f"{side}_lang", None) or side for side in ("source", "target"))
         data = getattr(settings, "data", None)
@@ -224,17 +215,6 @@ def register_architectures(model: str, architectures: dict[str, dict[str, Any]])
         register_model_architecture(model, name)(architecture)
 
 
-class RNNsearchDecoder(NetworkDecoder):
-    """:class:`~rnnsearch_fairseq.modules.Decoder` behind fairseq's decoder interface."""
-
-    def decode(self, previous_words: Tensor, source: Any, saved: Any) -> tuple[Tensor, Tensor | None, Any]:
-        # The keys U_a h_j in the memory are computed once for all words of a search.
-        state, memory, context = saved or (*self.network.start(source), None)
-        features, steps = self.network(previous_words, state, memory, context)
-        alpha = None if steps.weights is None else steps.weights.transpose(0, 1)
-        return features, alpha, (steps.state, memory, steps.context[-1])
-
-
 @dataclass
 class RNNsearchOptions(RNNsearchConfig, FairseqDataclass):
     """The network's options, for fairseq's command line and Hydra."""
@@ -244,19 +224,8 @@ class RNNsearchOptions(RNNsearchConfig, FairseqDataclass):
 class RNNsearchModel(NetworkModel):
     """:class:`~rnnsearch_fairseq.modules.rnnsearch.RNNsearch` as a fairseq model."""
 
-    Config, Network, Decoder = RNNsearchConfig, RNNsearch, RNNsearchDecoder
+    Config, Network = RNNsearchConfig, RNNsearch
     initialize = staticmethod(initialize)
-
-
-class Tree2SeqDecoder(NetworkDecoder):
-    """:class:`~rnnsearch_fairseq.modules.tree_decoder.TreeDecoder` behind fairseq's decoder interface."""
-
-    def decode(self, previous_words: Tensor, source: Any, saved: Any) -> tuple[Tensor, Tensor | None, Any]:
-        if saved is None:
-            return *self.network.scan(previous_words, source), None
-        state = saved or self.network.initial_state(source)
-        features, alpha, state = self.network.step(previous_words[:, 0], state, source)
-        return features.unsqueeze(1), alpha.unsqueeze(1), state
 
 
 @dataclass
@@ -268,7 +237,7 @@ class Tree2SeqOptions(Tree2SeqConfig, FairseqDataclass):
 class Tree2SeqModel(NetworkModel):
     """:class:`~rnnsearch_fairseq.modules.tree2seq.Tree2Seq` as a fairseq model."""
 
-    Config, Network, Decoder = Tree2SeqConfig, Tree2Seq, Tree2SeqDecoder
+    Config, Network = Tree2SeqConfig, Tree2Seq
     initialize = staticmethod(initialize_uniform)
 
 

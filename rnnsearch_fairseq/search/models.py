@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -10,16 +10,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from rnnsearch_fairseq.modules.attention import Memory
-from rnnsearch_fairseq.modules.decoder import Decoder
+from rnnsearch_fairseq.modules.decoder import Decoder, RecurrentState
 from rnnsearch_fairseq.modules.encoder import Encoder
 from rnnsearch_fairseq.modules.fused.forms import has_fused_form
 from rnnsearch_fairseq.modules.fused.products import packed_matmul
 from rnnsearch_fairseq.modules.fused.rnn import FusedDecoder
-from rnnsearch_fairseq.modules.fused.search_step import RecurrentState, SearchStep
+from rnnsearch_fairseq.modules.fused.search_step import SearchStep
 from rnnsearch_fairseq.modules.fused.tree import FusedTreeDecoder
-from rnnsearch_fairseq.modules.tree_decoder import DecoderState, TreeDecoder
-from rnnsearch_fairseq.modules.tree_encoder import Constituents, TreeEncoder
 from rnnsearch_fairseq.modules.tree_lstm import Forest
 from rnnsearch_fairseq.search.steps import SearchModel
 
@@ -31,8 +28,8 @@ def search_model(halves: Sequence[tuple[nn.Module, nn.Module]]) -> SearchModel:
     """
     members: list[SearchModel] = []
     for encoder, decoder in halves:
-        kind = _FusedRNNsearch if has_fused_form(decoder, FusedDecoder) else _RNNsearch
-        members.append((_Tree2Seq if isinstance(decoder, TreeDecoder) else kind)(encoder, decoder))
+        kind = _FusedRNNsearch if has_fused_form(decoder, FusedDecoder) else _Network
+        members.append(kind(encoder, decoder))
     return members[0] if len(members) == 1 else Ensemble(members)
 
 
@@ -48,24 +45,28 @@ class _State(NamedTuple):
 
 
 class _Network:
-    """One network as a :class:`SearchModel`.
-
-    A subclass has ``start``, which returns ``recurrent`` and ``source`` before the first word, and ``score``, which
-    returns unnormalised log-probabilities ``(rows, K_y)``, the attention and the new ``recurrent``.
-    """
+    """One network as a :class:`SearchModel`."""
 
     shares_source = False
 
     def __init__(self, encoder: nn.Module, decoder: nn.Module) -> None:
-        self.encoder, self.decoder = encoder, decoder
+        self.encoder, self.decoder, self.to_vocabulary = encoder, decoder, decoder.to_vocabulary
+        if has_fused_form(decoder, FusedTreeDecoder):
+            times_weight = packed_matmul(decoder.to_vocabulary.weight.detach())
+            self.to_vocabulary = partial(times_weight, summand=decoder.to_vocabulary.bias)
 
     def begin(self, words: Tensor, forest: Forest | None) -> _State:
-        return _State(*self.start(words, forest), list(range(len(words))))
+        return _State(*self.decoder.begin(self.encoder(words, forest)), list(range(len(words))))
 
     def step(self, words: Tensor, state: _State) -> tuple[Tensor, Tensor | None, _State]:
         scores, weights, recurrent = self.score(words, state)
         precise = scores if scores.dtype.itemsize >= 4 else scores.float()
         return precise.log_softmax(dim=1), weights, state._replace(recurrent=recurrent)
+
+    def score(self, words: Tensor, state: _State) -> tuple[Tensor, Tensor | None, Any]:
+        """Unnormalised log-probabilities ``(rows, K_y)``, the attention and the new ``recurrent``."""
+        features, weights, recurrent = self.decoder(words.unsqueeze(1), state.recurrent, state.source)
+        return self.to_vocabulary(features[:, 0]), None if weights is None else weights[:, 0], recurrent
 
     def select(self, state: _State, rows: Sequence[int]) -> _State:
         if rows == list(range(len(state.sentences))):
@@ -90,49 +91,19 @@ def select_rows(value: Any, rows: Tensor) -> Any:
     return value.index_select(0, rows) if isinstance(value, Tensor) else value
 
 
-class _RNNsearch(_Network):
-    def start(self, words: Tensor, forest: Forest | None) -> tuple[RecurrentState, Memory]:
-        state, memory = self.decoder.start(self.encoder(words))
-        return RecurrentState(state), memory
-
-    def score(self, words: Tensor, state: _State) -> tuple[Tensor, Tensor | None, RecurrentState]:
-        recurrent, memory, _ = state
-        features, steps = self.decoder(words.unsqueeze(1), recurrent.state, memory, recurrent.context)
-        weights = None if steps.weights is None else steps.weights[0]
-        scores = self.decoder.to_vocabulary(features.squeeze(1))
-        return scores, weights, RecurrentState(steps.state, context=steps.context[0])
-
-
-class _FusedRNNsearch(_RNNsearch):
+class _FusedRNNsearch(_Network):
     shares_source = True
 
     def __init__(self, encoder: Encoder, decoder: Decoder) -> None:
         super().__init__(encoder, decoder)
         self.search_step = SearchStep(decoder)
 
-    def start(self, words: Tensor, forest: Forest | None) -> tuple[RecurrentState, Memory]:
-        recurrent, memory = super().start(words, forest)
-        return recurrent, self.search_step.prepare_memory(memory)
+    def begin(self, words: Tensor, forest: Forest | None) -> _State:
+        state = super().begin(words, forest)
+        return state._replace(source=self.search_step.prepare_memory(state.source))
 
     def score(self, words: Tensor, state: _State) -> tuple[Tensor, Tensor | None, RecurrentState]:
         return self.search_step(words, state.recurrent, state.source, list(Counter(state.sentences).values()))
-
-
-class _Tree2Seq(_Network):
-    def __init__(self, encoder: TreeEncoder, decoder: TreeDecoder) -> None:
-        super().__init__(encoder, decoder)
-        self.to_vocabulary: Callable[[Tensor], Tensor] = decoder.to_vocabulary
-        if has_fused_form(decoder, FusedTreeDecoder):
-            times_weight = packed_matmul(decoder.to_vocabulary.weight.detach())
-            self.to_vocabulary = partial(times_weight, summand=decoder.to_vocabulary.bias)
-
-    def start(self, words: Tensor, forest: Forest | None) -> tuple[DecoderState, Constituents]:
-        source = self.encoder(words, forest)
-        return self.decoder.initial_state(source), source._replace(end=None, root=None)
-
-    def score(self, words: Tensor, state: _State) -> tuple[Tensor, Tensor, DecoderState]:
-        features, weights, recurrent = self.decoder.step(words, state.recurrent, state.source)
-        return self.to_vocabulary(features), weights, recurrent
 
 
 class Ensemble:

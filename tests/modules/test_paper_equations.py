@@ -49,8 +49,7 @@ def test_decoder_follows_a_2_2(seed: int, encdec: bool, left: bool, pool: int, r
     params, sources, targets = draw(seed, encdec, pool)
     encoder, decoder = modules_from(params, pool, current=readout_state == "current")
     words = pad(sources, left)
-    features, steps = decoder(pad(targets), *decoder.start(encoder(words)))
-    alpha = None if encdec else steps.weights.transpose(0, 1)
+    features, alpha, _ = decoder(pad(targets), *decoder.begin(encoder(words)))
     log_probs = torch.log_softmax(decoder.readout.to_vocabulary(features), dim=-1).detach()
     for row, (source, target) in enumerate(zip(sources, targets)):
         expected = reference.decode(params, source, target, readout_state=readout_state, pool=pool)

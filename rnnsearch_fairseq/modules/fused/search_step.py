@@ -1,7 +1,6 @@
 """One position of a search: the decoder of :mod:`~rnnsearch_fairseq.modules.decoder` with the fewest products."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -9,23 +8,10 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from rnnsearch_fairseq.modules.attention import AlignmentModel, Memory, average_annotations
-from rnnsearch_fairseq.modules.decoder import Decoder
+from rnnsearch_fairseq.modules.decoder import Decoder, RecurrentState
 from rnnsearch_fairseq.modules.fused.products import linear, packed_matmul
 
 MAX_TABLE_BYTES = 64 * 2**20  # of the table of the words' products; a larger one is not made
-
-
-class RecurrentState(NamedTuple):
-    """The recurrent state of each hypothesis (row) between two positions.
-
-    ``state`` is ``(rows, n)``. The original order adds ``gates``, [U_z; U_r] times the state, ``(rows, 2n)``, and
-    ``context``, [C; C_z; C_r] times the last c, ``(rows, 3n)``. The paper's order has None there. The readable decoder
-    reads no ``gates``, and its ``context`` is the last c itself.
-    """
-
-    state: Tensor
-    gates: Tensor | None = None
-    context: Tensor | None = None
 
 
 class SearchStep:
@@ -35,8 +21,8 @@ class SearchStep:
     decoder. Products that depend on the previous word only, [W; W_z; W_r] E y and V_o E y with their biases, are looked
     up in a table ``(K_y, 3n + k l)``, unless it is large, as with the paper's sizes. The matrices that multiply the
     context multiply the annotations instead, once for each sentence: C c_i = sum_j alpha_ij (C h_j). The alignment
-    model's tanh(a) is 2 σ(2a) - 1, as in :func:`~rnnsearch_fairseq.modules.fused.kernels.align`, so that W_a, U_a h_j
-    and v_a are doubled beforehand. When the decoder's parameters change, make a new step.
+    model's tanh(a) is 2 σ(2a) - 1, as in :class:`~rnnsearch_fairseq.modules.fused.kernels.Alignment`, so that W_a,
+    U_a h_j and v_a are doubled beforehand. When the decoder's parameters change, make a new step.
     """
 
     @torch.no_grad()
@@ -114,7 +100,7 @@ class SearchStep:
             weights = None if weights is None else weights[is_row]
         for_unit, for_readout = (from_word + from_context).tensor_split((3 * self.size,), dim=1)
         if updates_first:
-            after = RecurrentState(state, products[0], from_context[:, : 3 * self.size])
+            after = RecurrentState(state, from_context[:, : 3 * self.size], products[0])
         else:
             after = RecurrentState(self._update(for_unit, products[0], state))
         if self.decoder.reads_current_state:

@@ -10,7 +10,7 @@ from rnnsearch_fairseq.modules.attention import Memory
 from rnnsearch_fairseq.modules.fused import kernels
 from rnnsearch_fairseq.modules.fused.forms import has_fused_form
 from rnnsearch_fairseq.modules.fused.products import packed_matmul
-from rnnsearch_fairseq.modules.tree_decoder import TreeDecoder
+from rnnsearch_fairseq.modules.tree_decoder import DecoderState, TreeDecoder
 from rnnsearch_fairseq.modules.tree_encoder import Constituents, TreeEncoder
 from rnnsearch_fairseq.modules.tree_lstm import Forest
 
@@ -40,11 +40,10 @@ class FusedTreeEncoder(TreeEncoder):
 class FusedTreeDecoder(TreeDecoder):
     """:class:`~rnnsearch_fairseq.modules.tree_decoder.TreeDecoder` with a hand-written gradient."""
 
-    def scan(self, previous_words: Tensor, source: Constituents) -> tuple[Tensor, Tensor]:
+    def scan(self, previous_words: Tensor, state: DecoderState, source: Constituents) -> tuple[Tensor, Tensor]:
         """As in the base class, but zero at padding on the right, except on a GPU."""
         if not has_fused_form(self, FusedTreeDecoder):
-            return super().scan(previous_words, source)
-        hidden, cell, _ = self.initial_state(source)
+            return super().scan(previous_words, state, source)
         is_word = torch.ones(previous_words.shape, dtype=torch.bool)
         if not previous_words.is_cuda:  # the host would wait for the lengths
             is_word = previous_words.ne(self.embedding.padding_idx).flip(1).cummax(dim=1).values.flip(1)
@@ -52,7 +51,7 @@ class FusedTreeDecoder(TreeDecoder):
         projected = self.lstm.from_input(self.embedding(words.pack(previous_words)[words.counts[0] :]))
         recurrent = torch.cat([self.from_fed.weight, self.lstm.from_state.weight], dim=1)
         combining = torch.cat([self.from_state.weight, self.from_context.weight], dim=1)
-        starts = (state.index_select(0, words.sentences[: words.counts[0]]) for state in (hidden, cell))
+        starts = (tensor.index_select(0, words.sentences[: words.counts[0]]) for tensor in state[:2])
         tensors = kernels.like(projected, recurrent, combining, self.from_state.bias, *starts, source.states)
         return _DecoderScan.apply(projected, *tensors, source.padding_mask, words)
 

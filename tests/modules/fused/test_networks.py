@@ -45,8 +45,7 @@ def run(name: str, scan: str, sample: dict[str, Any], dtype: torch.dtype = torch
     network = (RNNsearch if isinstance(config, RNNsearchConfig) else Tree2Seq)(config, 16, 16)
     randomize(network)
     network.to(dtype)
-    forest = [Forest(*sample["trees"])] if isinstance(config, Tree2SeqConfig) else []
-    scores, alpha = network(sample["src_tokens"], sample["target"], *forest)
+    scores, alpha = network(sample["src_tokens"], sample["target"], Forest(*sample["trees"]))
     is_word = sample["target"].ne(PAD).unsqueeze(2)
     outputs = [output * is_word for output in (scores, alpha) if output is not None]
     generator = torch.Generator().manual_seed(5)
