@@ -28,6 +28,7 @@ from rnnsearch_fairseq.modules.init import initialize, initialize_uniform
 from rnnsearch_fairseq.modules.parameters import check_parameters, shared_names
 from rnnsearch_fairseq.modules.rnnsearch import RNNsearch, RNNsearchConfig
 from rnnsearch_fairseq.modules.tree2seq import Tree2Seq, Tree2SeqConfig
+from rnnsearch_fairseq.modules.tree_encoder import encode
 from rnnsearch_fairseq.modules.tree_lstm import Forest
 from rnnsearch_fairseq.search import select_rows
 from rnnsearch_fairseq.text.preparation import find_preparations
@@ -60,7 +61,8 @@ class NetworkEncoder(FairseqEncoder):
         ``trees`` are the fields of a :class:`~rnnsearch_fairseq.modules.tree_lstm.Forest`, or None. The output is the
         network's, and ``src_len``.
         """
-        return self.network(src_tokens, None if trees is None else Forest(*trees)), src_tokens.size(1)
+        forest = None if trees is None else Forest(*trees)
+        return encode(self.network, src_tokens, forest), src_tokens.size(1)
 
     def reorder_encoder_out(self, encoder_out: tuple[Any, int], new_order: Tensor) -> tuple[Any, int]:
         """Choose the sentences ``new_order`` ``(new_batch,)`` of the batch."""
