@@ -1,45 +1,33 @@
 """What is particular to a language: its negations, its typography, and the words after which a count stands."""
 
 import re
-from dataclasses import dataclass, field
-
-NO_BREAK = "\u00a0"
+from typing import NamedTuple
 
 
-@dataclass(frozen=True)
-class Habits:
+class Habits(NamedTuple):
     """The habits of one language; of a language without an entry nothing is known, and nothing is checked.
 
     Attributes:
-        negations: words that negate, with ``*`` for any letters; in the target they are all words that may do so.
-        spaced: signs before which a no-break space stands.
-        quotes: quotation marks inside which a no-break space stands.
+        negation: finds a word that negates; in the target language, a word that may do so.
+        typography: patterns, and what is written in the place of each.
         counted: words before which a number stands.
     """
 
-    negations: tuple[str, ...] = ()
-    spaced: str = ""
-    quotes: tuple[str, str] | None = None
+    negation: re.Pattern[str] | None = None
+    typography: tuple[tuple[str, str], ...] = ()
     counted: frozenset[str] = frozenset()
-    _pattern: re.Pattern[str] = field(init=False, repr=False)
-
-    def __post_init__(self) -> None:
-        words = "|".join(word.replace("*", r"\w*").replace("'", "['’]") for word in self.negations)
-        object.__setattr__(self, "_pattern", re.compile(rf"\b(?:{words})(?!\w)" if words else "(?!)", re.IGNORECASE))
 
     def typeset(self, text: str) -> str:
         """The text with the no-break spaces of the language."""
-        if self.spaced:
-            signs = f"[{re.escape(self.spaced)}]"
-            text = re.sub(rf"(?<=\S) ?(?=(?:{signs}+)(?:[\s*_)\]»\"']|$))(?<!{signs})", NO_BREAK, text)
-        if self.quotes:
-            first, last = self.quotes
-            text = re.sub(rf"{first} ?(?=\S)", first + NO_BREAK, re.sub(rf"(?<=\S) ?{last}", NO_BREAK + last, text))
+        for pattern, new in self.typography:
+            text = re.sub(pattern, new, text)
         return text
 
-    def negates(self, text: str) -> bool:
-        """Whether a text has a negation."""
-        return self._pattern.search(text) is not None
+
+def _any_of(words: str) -> re.Pattern[str]:
+    """A pattern of words, in which ``*`` stands for any letters."""
+    pattern = "|".join(words.split()).replace("*", r"\w*").replace("'", "['’]")
+    return re.compile(rf"\b(?:{pattern})(?!\w)", re.IGNORECASE)
 
 
 ENGLISH = """no not never none nothing nobody cannot without neither nor unable disagree* disallow* *n't inactive
@@ -52,8 +40,12 @@ FRENCH = """ne n' non pas ni sinon aucun* jamais rien personne sans hors faux fa
 mauvais* désactiv* désapprouv* illégal* illisible* immua* impossible* imprév* inacc* inact* inattend* inchang* incoh*
 incompat* incompl* inconn* incorrect* indéfini* indéterm* indisponible* inexist* inférieur* insuffis* interdi* introuv*
 inutil* invalid* irrécup*"""
+SPACES = (
+    (r"(?<=\S) ?(?<![:;!?])(?=[:;!?]+(?:[\s*_)\]»\"']|$))", "\u00a0"),
+    (r"(?<=\S) ?»", "\u00a0»"),
+    (r"« ?(?=\S)", "«\u00a0"),
+)
 HABITS = {
-    "en": Habits(tuple(ENGLISH.split()), counted=frozenset(COUNTED.split())),
-    "fr": Habits(tuple(FRENCH.split()), spaced=":;!?", quotes=("«", "»")),
+    "en": Habits(_any_of(ENGLISH), counted=frozenset(COUNTED.split())),
+    "fr": Habits(_any_of(FRENCH), SPACES),
 }
-UNKNOWN = Habits()

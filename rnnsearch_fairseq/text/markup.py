@@ -29,11 +29,10 @@ LABELS = "abbr|dfn|emphasis|guilabel|index|menuselection|strong|sub|sup|term|tit
 ROLE = r"(?::[a-zA-Z][\w.+-]{0,40}){1,3}:"
 ESCAPED_END = r"(?<!\b[A-Za-z]:)\\(?:r\\n|[nt])(?![a-z])"  # an end of a line or a tab, but not in C:\new
 BRACKETS = "b|i|u|s|center|code|codeblocks?|color|font|img|kbd|list|quote|size|url"
-# printf's and its relatives': %(name)s, %<PRIu64>, %%name%%, %name, %1$-8.2lf, % d, %1%, %0:s, %|1$d| and %1.
-DIRECTIVE = r"""%\(\w[^()]{0,40}\)[\#0\ +-]{0,3}[\d.]{0,5}[a-zA-Z] | %[\#0+-]{0,3}\d{0,3}<\w+>[a-zA-Z]{0,2}
-    | %%?[a-zA-Z_]\w+%%?(?!\w) | %[a-z][a-z_]{3,}\d?\b | %(?:\d{1,2}\$)?[\#0+'-]{0,4}(?:\d{1,4}|\*(?:\d\$)?)?
-        (?:\.(?:\d{1,4}|\*(?:\d\$)?)?)?(?:hh?|ll?|[Lqjzt])?[a-zA-Z@]
-    | (?<![\w%])%\ [dioxXeEfFgGcs]\b | %\d{1,2}(?:%|:[\d.-]{0,5}[a-z]) | %\|[^|\s]{1,20}\| | %L?[1-9]\d?(?!\d) | %%"""
+# printf's and its relatives': %(name)s, %%name%%, %name, %1$-8.2lf, % d and %1.
+DIRECTIVE = r"""%\(\w[^()]{0,40}\)[\#0\ +-]{0,3}[\d.]{0,5}[a-zA-Z] | %%?[a-zA-Z_]\w+%%?(?!\w) | %[a-z][a-z_]{3,}\d?\b
+    | %(?:\d{1,2}\$)?[\#0+'*\d$.-]{0,12}(?:hh?|ll?|[Lqjzt])?[a-zA-Z@] | (?<![\w%])%\ [dioxXeEfFgGcs]\b
+    | %L?[1-9]\d?(?!\d) | %%"""
 # POD's X<text>, Texinfo's @name{text}, LaTeX's \name{text}, AsciiDoc's name:target[text].
 MACRO = r"""(?<![\w>])[A-Z]<(?!/)(?:[^<>\n]|[A-Z]<[^<>\n]*>)*> | [@\\][a-zA-Z]+\{[^{}\n]*\}
     | \b[a-z]+:{1,2}[^\s\[\]]{0,80}\[[^\[\]\n]*\]"""
@@ -108,7 +107,7 @@ NUMBER = re.compile(
     | \d+(?:[.,]\d+)?(?:[a-z]{1,3}|[kMGmµ]?(?:V|A|W|B|Hz)|[KMGT]i?B(?:/s)?) | \d+:[a-z]+""",
     re.VERBOSE,
 )
-SYMBOL = re.compile(r"\s?⟦(\d+)⟧")
+SYMBOL = re.compile(r"(\s?)(⟦\d+⟧)")
 NOT_ASCII = re.compile("[^\0-\x7f]+")
 RUN = re.compile(r"\w+|[^\w\s]+")
 BETWEEN = re.compile(r"[^\w,;]?")  # joins two spans
@@ -141,7 +140,7 @@ class Scan(NamedTuple):
         """The text with symbols for its spans, and the different spans in the order of their numbers."""
         joined = _join(self.text, self.masked)
         spans = [*dict.fromkeys(self.text[start:end] for start, end in joined)][:MAX_SPANS]
-        return _replace(self.text, joined, dict(zip(spans, SYMBOLS)).get), spans
+        return replace(self.text, joined, dict(zip(spans, SYMBOLS)).get), spans
 
 
 def known_characters(symbols: Sequence[str]) -> set[str]:
@@ -174,7 +173,7 @@ def scan(text: str, known: Container[str] | None = None, terms: re.Pattern[str] 
             kept.append((end - len(found[0].lstrip()), end))
         if kind is SHOWN:
             shown.add(kept[-1])
-    shadow = _replace(text, placeholders, lambda part: "x" * len(part))
+    shadow = replace(text, placeholders, lambda part: "x" * len(part))
     for start, end in [*segments, (last, len(text))]:
         kept += _judge_tokens(text, shadow, start, end, placeholders)
     if known is not None and NOT_ASCII.search(text):
@@ -187,12 +186,12 @@ def scan(text: str, known: Container[str] | None = None, terms: re.Pattern[str] 
 
 def hide(text: str, places: Sequence[tuple[int, int]]) -> str:
     """The text with each character in these places replaced by a null character."""
-    return _replace(text, places, lambda span: "\0" * len(span))
+    return replace(text, places, lambda span: "\0" * len(span))
 
 
 def mask(text: str, spans: Sequence[str], *what: Any) -> str:
     """Replace each of the ``spans`` in ``text`` by its symbol; other markup stays. For ``what``, see `scan`."""
-    return _replace(text, _joined_and_single(text, *what), dict(zip(spans, SYMBOLS)).get) if spans else text
+    return replace(text, _joined_and_single(text, *what), dict(zip(spans, SYMBOLS)).get)
 
 
 def mask_pair(source: str, target: str, *what: Any) -> tuple[str, str]:
@@ -208,17 +207,13 @@ def mask_pair(source: str, target: str, *what: Any) -> tuple[str, str]:
         if start >= last and counts[0][span] == counts[1][span]:
             equal[span], last = None, end
     symbols = dict(zip(equal, SYMBOLS))
-    return _replace(source, places[0], symbols.get), _replace(target, places[1], symbols.get)
+    return replace(source, places[0], symbols.get), replace(target, places[1], symbols.get)
 
 
 def unmask(text: str, spans: Sequence[str]) -> str:
     """Put the ``spans`` in the place of their symbols; delete a symbol without a span."""
-
-    def span(match: re.Match[str]) -> str:
-        number = int(match[1])
-        return match[0].replace(match[0].lstrip(), spans[number - 1]) if 0 < number <= len(spans) else ""
-
-    return SYMBOL.sub(span, text)
+    numbered = dict(zip(SYMBOLS, spans))
+    return SYMBOL.sub(lambda symbol: symbol[1] + numbered[symbol[2]] if symbol[2] in numbered else "", text)
 
 
 def _judge_tokens(
@@ -319,10 +314,9 @@ def _without_small_words(token: str) -> tuple[tuple[int, int], ...]:
     """A name with capitals or digits without the words in small letters that hyphens join to it."""
     words = token.split("-")
     names = [n for n, word in enumerate(words) if not (word.isalpha() and word.islower())]
-    if not names:
-        return ((0, len(token)),)
-    start = sum(len(word) + 1 for word in words[: names[0]])
-    return ((start, start + len("-".join(words[names[0] : names[-1] + 1]))),)
+    first, last = (names[0], names[-1]) if names else (0, len(words))
+    start = sum(len(word) + 1 for word in words[:first])
+    return ((start, start + len("-".join(words[first : last + 1]))),)
 
 
 def _find_unknown(text: str, known: Container[str]) -> Iterator[tuple[int, int]]:
@@ -342,7 +336,7 @@ def _find_unknown(text: str, known: Container[str]) -> Iterator[tuple[int, int]]
             yield from ((token.start() + n, token.start() + n + 1) for n, sign in enumerate(unknown) if sign)
 
 
-def _replace(text: str, places: Sequence[tuple[int, int]], new: Callable[[str], str | None]) -> str:
+def replace(text: str, places: Sequence[tuple[int, int]], new: Callable[[str], str | None]) -> str:
     """The text with ``new`` of each place's text in that place; where ``new`` returns None, the text stays."""
     parts, last = [], 0
     for start, end in places:

@@ -4,19 +4,17 @@ import re
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from operator import itemgetter
 from typing import Any
 
-from rnnsearch_fairseq.text.habits import HABITS, UNKNOWN
+from rnnsearch_fairseq.text.habits import HABITS, Habits
 from rnnsearch_fairseq.text.markup import LETTER, hide, scan, unmask
 from rnnsearch_fairseq.text.preparation import WORD
 from rnnsearch_fairseq.text.terms import NO_TERMS, Terms
 
 # Directives of printf that take the next argument, so that their order counts.
-PRINTF = re.compile(r"%[#0+'-]*(?:\d+|\*)?(?:\.(?:\d+|\*)?)?(?:hh?|ll?|[Lqjzt])?[diouxXeEfFgGcCsSaAp@]")
-COUNT = re.compile(
-    r"%(?:\(\w+\)|\d\$)?[0+ '-]{0,3}\d{0,3}(?:\.\d{1,2})?(?:hh?|ll?|[Lqjzt])?[dfiu]|%n|%L\d"
-)  # stand for numbers
+PRINTF = re.compile(r"%[#0+'*.\d-]*(?:hh?|ll?|[Lqjzt])?[a-zA-Z@]")
+COUNT = re.compile(r"%(?:\(\w+\)|\d\$)?[0+ '.\d-]*(?:hh?|ll?|[Lqjzt])?[dfiu]|%n|%L\d")  # stand for numbers
 DIRECTIVE = frozenset("%{$")  # each directive has one of these signs
 BLANK_DIRECTIVE = re.compile(r"%\s+[a-zA-Z]")  # of printf, too, but nobody means it in "5% done"
 PLACEHOLDER = re.compile(r"%|[$#@]?\{")
@@ -25,7 +23,6 @@ COUNTER = re.compile(r"(?:n|nb|num|numbers?|counts?|counter|total|size|length)(?
 # best: "Les fichiers 37 ont été supprimés", but "100 fichiers ont été supprimés".
 NUMBERS = "100", "15", "24", "5", "12"
 PAIRED_TAG = re.compile(r"<(/?)(\w[\w:.-]*)[^<>]*(?<!/)>")
-ENCLOSING = re.compile(r"[<&]|\[/?[a-z]|[^\0-\x7f]")  # begins a span that may enclose words with the next one
 QUOTED = re.compile(r"(?<!\w)'[^'\n]{1,80}'(?!\w)|\"[^\"\n]*\"|«[^«»\n]*»|“[^“”\n]*”")
 ENDS = ".!?:;,…"
 # What both sides have alike, and the fault where they have not.
@@ -79,13 +76,13 @@ class Piece:
 
     def __init__(self, text: str, reader: Reader = Reader()) -> None:
         self.text, self._reader = text, reader
-        self._from, self._to = (HABITS.get(language, UNKNOWN) for language in reader.languages)
+        self._from, self._to = (HABITS.get(language, Habits()) for language in reader.languages)
         self._label = _accelerator(text)
         self._plain = reader.terms.put_into(text.replace(self._label, "", 1) if self._label else text)
         found = scan(self._plain, reader.known, reader.terms.kept)
-        self._places = found.kept if reader.masks else [(start, end) for _, start, end in found.constructs]
-        self._kept = [self._plain[start:end] for start, end in self._places]
-        self._rest = hide(self._plain, self._places).strip()
+        places = found.kept if reader.masks else [(start, end) for _, start, end in found.constructs]
+        self._kept = [self._plain[start:end] for start, end in places]
+        self._rest = hide(self._plain, places).strip()
         self._terms = TERM.findall(text)
         self.masked, self.spans = found.mask() if reader.masks else (self._plain, [])
         self.counts: dict[str, str] = {}
@@ -123,7 +120,7 @@ class Piece:
         text = unmask(self._to.typeset(self._with_first_letter(text)), self.spans)
         if not OPENED.search(self.text):
             text = OPENED.sub(lambda found: found[0].rstrip(" "), text)
-        text = TERM.sub(self._named_terms(text), text)
+        text = self._name_terms(text)
         letter = self._label and LETTER.search(text)
         return text[: letter.start()] + self._label + text[letter.start() :] if letter else text
 
@@ -136,19 +133,17 @@ class Piece:
             return text[: word.start(1)] + word[1][0].lower() + text[word.start(1) + 1 :]
         return text
 
-    def _named_terms(self, text: str) -> Callable[[re.Match[str]], str]:
-        """A function that puts a term's name in the source behind its translation: ``:term:`itérateur <iterator>```."""
+    def _name_terms(self, text: str) -> str:
+        """The text with a term's name in the source behind its translation: ``:term:`itérateur <iterator>```."""
         titles = [title for _, title, _ in TERM.findall(text)]
         names = [name or title for _, title, name in self._terms]
-        left = [name for name in names if name not in titles]
+        left = iter([name for name in names if name not in titles])
 
-        def named(term: re.Match[str]) -> str:
-            if len(titles) != len(names):
-                return term[0]
-            name = term[2] if term[2] in names else left.pop(0) if left else names[0]
+        def write(term: re.Match[str]) -> str:
+            name = term[2] if term[2] in names else next(left, names[0])
             return f"{term[1]}{term[2]}`" if term[2] == name else f"{term[1]}{term[2]} <{name}>`"
 
-        return named
+        return TERM.sub(write, text) if len(titles) == len(names) else text
 
     def choose(
         self, translations: Iterable[Any], nbest: int = 1, text: Callable[[Any], str] = str
@@ -158,13 +153,13 @@ class Piece:
         Equal translations stay in their order. With ``nbest`` 1, the first translation without a fault is taken.
         ``text`` is the text of a translation.
         """
-        rated: list[tuple[int, int, int, Any, list[str]]] = []
-        for number, translation in enumerate(translations):
+        rated = []
+        for translation in translations:
             spans, others = self.find_faults(text(translation))
-            rated.append((len(spans), len(others), number, translation, spans + others))
+            rated.append((len(spans), len(others), translation, spans + others))
             if nbest == 1 and not spans + others:
                 break
-        return [(translation, faults) for *_, translation, faults in sorted(rated)[:nbest]]
+        return [(translation, faults) for *_, translation, faults in sorted(rated, key=itemgetter(0, 1))[:nbest]]
 
     def find_faults(self, text: str) -> tuple[list[str], list[str]]:
         """The spans that a translation lacks or adds, and its other faults.
@@ -179,25 +174,19 @@ class Piece:
             text = TERM.sub(r"\1\2`", text)
         if not self._reader.masks:
             return [f"lacks {span}" for span in counts if text.count(span) < counts[span]], []
-        places, found = (scanned := scan(text)).kept, scanned.spans
-        faults = [f"lacks {span}" for span in counts if max(found.count(span), text.count(span)) < counts[span]]
-        faults += [f"adds {span}" for span in (Counter(found) - counts).elements() if not NAME.fullmatch(span)]
-        return faults or _order_faults(self._kept, found), [*self._other_faults(text, places)]
+        found = scan(text)
+        return _compare_spans(self._kept, found.spans, text), [*self._other_faults(text, found.hidden.strip())]
 
-    def _other_faults(self, text: str, places: Sequence[tuple[int, int]]) -> Iterator[str]:
-        """Faults outside spans: no word between spans, other signs, digits or last sign, no negation and so on."""
-        rest = hide(text, places).strip()
-        together = _pairs(text, places, apart=False)
-        for pair in dict.fromkeys(_pairs(self._plain, self._places, apart=True)):
-            if pair in together:
-                yield f"has no word between {' and '.join(pair)}"
+    def _other_faults(self, text: str, rest: str) -> Iterator[str]:
+        """Faults outside spans, in the ``rest`` of a text: other signs, digits or last sign, no negation and so on."""
         for sign in SIGNS:
             if self._rest.count(sign) != rest.count(sign) and self._plain.count(sign) != text.count(sign):
                 yield f"{'lacks' if self._plain.count(sign) > text.count(sign) else 'adds'} {sign}"
         for fault, feature in FEATURES:
             if feature(self._rest) != feature(rest):
                 yield fault
-        if self._from.negates(self._rest) and self._to.negations and not self._to.negates(rest):
+        negation, possible = self._from.negation, self._to.negation
+        if negation and possible and negation.search(self._rest) and not possible.search(rest):
             yield "has no negation"
         words = len(self._rest.split())
         if words >= WORDS_OF_CLAUSE and len(rest.split()) < SHORTEST * words:
@@ -215,25 +204,22 @@ def find_format_faults(source: str, text: str) -> list[str]:
         [*(span for span in side.spans if not DIRECTIVE.isdisjoint(span)), *BLANK_DIRECTIVE.findall(side.hidden)]
         for side in map(scan, (source, text))
     )
-    faults = [f"lacks {span}" for span in (Counter(wanted) - Counter(found)).elements()]
-    faults += [f"adds {span}" for span in (Counter(found) - Counter(wanted)).elements()]
-    return faults or _order_faults(wanted, found)
+    return _compare_spans(wanted, found, text)
 
 
-def _order_faults(wanted: Sequence[str], found: Sequence[str]) -> list[str]:
-    moved = list(filter(PRINTF.fullmatch, wanted)) != list(filter(PRINTF.fullmatch, found))
-    crossed = _are_nested(wanted) and not _are_nested(found)
-    return ["has directives in another order"] * moved + ["has tags in another order"] * crossed
+def _compare_spans(wanted: Sequence[str], found: Sequence[str], text: str) -> list[str]:
+    """The ``wanted`` spans that a text lacks; the spans ``found`` in it that it adds; or that their order is another."""
+    counts = Counter(wanted)
+    faults = [f"lacks {span}" for span in counts if max(found.count(span), text.count(span)) < counts[span]]
+    faults += [f"adds {span}" for span in (Counter(found) - counts).elements() if not NAME.fullmatch(span)]
+    orders = zip(("directives", "tags"), _orders(wanted), _orders(found))
+    return faults or [f"has {what} in another order" for what, order, other in orders if order != other]
 
 
-def _are_nested(spans: Sequence[str]) -> bool:
-    """Whether each end tag comes after a start tag of its name."""
-    opened: Counter[str] = Counter()
-    for tag in filter(None, map(PAIRED_TAG.match, spans)):
-        opened[tag[2]] += -1 if tag[1] else 1
-        if opened[tag[2]] < 0:
-            return False
-    return True
+def _orders(spans: Sequence[str]) -> tuple[list[Any], list[Any]]:
+    """The directives whose order counts, and the start and end tags, sorted by their names."""
+    tags = [tag.groups() for tag in map(PAIRED_TAG.match, spans) if tag]
+    return [*filter(PRINTF.fullmatch, spans)], sorted(tags, key=itemgetter(1))
 
 
 def _accelerator(text: str) -> str:
@@ -243,13 +229,3 @@ def _accelerator(text: str) -> str:
     found = ACCELERATOR.findall(text)
     is_label = len(found) == 1 and text.count(found[0]) == 1 and not scan(text.replace(found[0], "")).kept
     return found[0] if is_label else ""
-
-
-def _pairs(text: str, places: Sequence[tuple[int, int]], apart: bool) -> list[tuple[str, str]]:
-    """Pairs of neighbouring spans that may enclose words: those with words between if ``apart``, else those without."""
-    return [
-        (text[start:last], text[first:end])
-        for (start, last), (first, end) in pairwise(places)
-        if ENCLOSING.match(text, start) and ENCLOSING.match(text, first)
-        if (LETTER.search(text, last, first) is not None) == apart
-    ]

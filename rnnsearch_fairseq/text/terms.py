@@ -6,7 +6,7 @@ from pathlib import Path
 
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.text.lines import read_lines
-from rnnsearch_fairseq.text.markup import scan
+from rnnsearch_fairseq.text.markup import replace, scan
 
 
 class Terms:
@@ -34,11 +34,8 @@ class Terms:
 
     def put_into(self, text: str) -> str:
         """The text with translations in the place of terms that are no part of markup."""
-        parts, last = [], 0
-        for term in self._terms.finditer(scan(text).hidden):
-            parts += [text[last : term.start()], self._translations[term[0]]]
-            last = term.end()
-        return "".join([*parts, text[last:]])
+        terms = [term.span() for term in self._terms.finditer(scan(text).hidden)]
+        return replace(text, terms, self._translations.get)
 
 
 def _capitalize(word: str) -> str:
