@@ -160,7 +160,8 @@ def _split(
         part = text[start:first]
         longest = SENTENCE_WORDS if pattern is SEPARATOR else PIECE_WORDS
         is_wide = len(SPAN.sub(" ", words[start:first])) > PIECE_CHARACTERS
-        if finer and (is_wide or count_words(part) > longest or len(scan(part).mask()[1]) == MAX_SPANS):
+        spans = {text[span.start() : span.end()] for span in SPAN.finditer(words, start, first)}
+        if finer and (is_wide or count_words(part) > longest or len(spans) > MAX_SPANS):
             yield from _split(text, hidden, words, start, first, finer)
         else:
             chunks = [chunk.span() for chunk in CHUNK.finditer(words, start, first)] if is_wide else [(start, first)]
