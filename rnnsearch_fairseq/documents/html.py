@@ -1,6 +1,6 @@
 """Find the texts of an HTML page or fragment, and write their translations in their places.
 
-turbohtml's tokenizer reads HTML as browsers do and tells where each token begins, in time proportional to the page.
+turbohtml reads HTML as browsers do and tells where each tag and each token begins, in time proportional to the page.
 ``html.parser`` and tree-sitter take quadratic time; lxml, html5lib and translate-toolkit's store give no positions.
 
 A text reaches from one tag of a block to the next. Tags inside it, and what is not translated there, are shown as tags
@@ -8,14 +8,14 @@ without attributes, since an attribute may hold any sign.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from html import escape
-from itertools import accumulate, chain, pairwise
+from itertools import accumulate, chain, islice, pairwise
 from typing import Any
 
-from turbohtml import parse_fragment, tokenize, unescape
+from turbohtml import parse, tokenize, unescape
 
-from rnnsearch_fairseq.documents.units import SHOWN, Document, Page, PageUnit, Part, Place
+from rnnsearch_fairseq.documents.units import SHOWN, Document, Page, Part, Place, Unit
 from rnnsearch_fairseq.text.markup import LETTER
 
 # Elements inside a text; the others begin and end texts.
@@ -31,13 +31,7 @@ KEPT = {
     "tt", "var", "video", "xmp"
 }  # fmt: skip
 VOID = {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "param", "source", "track", "wbr"}
-# Elements whose end tag may be missing. An element of a row ends where the next element of the row begins, unless a
-# list is open between the two; for items of lists, unless a list or a block is. A paragraph ends where a block begins.
-ITEMS = {"dd", "dt", "li"}
-ROWS = {"li"}, {"dd", "dt"}, {"option"}, {"td", "th"}, {"tr"}, {"tbody", "thead"}, {"h1", "h2", "h3", "h4", "h5", "h6"}
-CLOSED = {name: row | {"p"} for row in ROWS for name in row}
-LISTS = {"dl", "menu", "ol", "select", "table", "ul"}
-MAX_OPEN = 100  # open elements that a tag may end
+MAX_OPEN = 100  # elements around another one whose end tags may end it
 ATTRIBUTES = {"alt", "aria-label", "placeholder", "title"}  # for readers
 BLANKS = re.compile("[\t\n\f\r ]+")
 
@@ -49,82 +43,70 @@ def read_html(content: bytes) -> Document:
     return Document(page, [*html_units(page, (0, len(content)))])
 
 
-def html_units(page: Page, place: Place) -> Iterator[PageUnit]:
+def html_units(page: Page, place: Place) -> Iterator[Unit]:
     """The units of a part of a page."""
+    # Latin-1 has a character for each byte, and HTML's signs are those of ASCII. turbohtml reads all ends of lines as
+    # "\n", and its tokenizer passes over "</>".
+    text = page.content[slice(*place)].decode("latin-1")
+    text = text.replace("\r\n", " \n").replace("\r", "\n").replace("</>", "<!>")
+    kept, last = dict[int, int](), 0  # where elements that are not translated begin and end
+    elements = [
+        (node.source_location, node) for node in parse(text, source_locations=True).descendants if _has_place(node)
+    ]
+    for location, element in sorted(elements, key=lambda located: located[0].start_tag.start_offset):
+        start = location.start_tag.start_offset
+        if start >= last and _is_kept(element):
+            kept[start] = last = _find_end(element, len(text))
+        elif start >= last:
+            yield from _attribute_units(page, place[0], element)
     parts: list[Part] = []
-    for (start, end), kind, token in _merge_kept(_tokens(page, place)):
-        name = token.tag or ""
-        if kind == "START_TAG":
-            yield from _attribute_units(page, start, end, token)
+    last = 0
+    for start, end, token in _tokens(text):
+        if start < last:
+            continue
+        last = kept.get(start, end)
+        where, name, kind = (place[0] + start, place[0] + last), token.tag or "", token.type.name
         if kind in ("TEXT", "CHARACTER_REFERENCE"):
-            parts.append(_text_part((start, end), page.content[start:end].decode(), kind))
-        elif kind in ("COMMENT", "PROCESSING_INSTRUCTION") or (kind == "KEPT" and name in INLINE):
-            parts.append(Part(f'<x id="{len(parts)}"/>', (start, end), "-"))
+            parts.append(_text_part(where, page.content[slice(*where)].decode(), kind))
+        elif kind in ("COMMENT", "PROCESSING_INSTRUCTION") or (start in kept and name in INLINE):
+            parts.append(Part(f'<x id="{len(parts)}"/>', where, "-"))
         elif name in INLINE:
-            parts.append(_inline_tag((start, end), token, kind, len(parts)))
+            parts.append(_inline_tag(where, token, kind, len(parts)))
         else:
             yield from _text_unit(page, parts)
             parts = []
     yield from _text_unit(page, parts)
 
 
-def _merge_kept(tokens: Iterable[tuple[Place, Any]]) -> Iterator[tuple[Place, str, Any]]:
-    """Yield each token with its place and kind; for an element that is not translated, its start tag as "KEPT"."""
-    opened: list[str] = []
-    kept: tuple[int, int, Any] | None = None  # the number of elements around it, where it begins, and its start tag
-    for (start, end), token in tokens:
-        kind = token.type.name
-        if kind in ("START_TAG", "END_TAG"):
-            _close(opened, token.tag, kind == "END_TAG")
-        if kept and len(opened) <= kept[0]:
-            _, kept_start, first = kept
-            kept = None
-            if kind == "END_TAG" and token.tag == first.tag:
-                yield (kept_start, end), "KEPT", first
-                continue
-            yield (kept_start, start), "KEPT", first
-        if kind == "START_TAG" and token.tag not in VOID and not (token.self_closing and token.tag in ("math", "svg")):
-            if not kept and _is_kept(token):
-                kept = len(opened), start, token
-            opened.append(token.tag)
-        if not kept:
-            yield (start, end), kind, token
+def _has_place(node: Any) -> bool:
+    """Whether a node is an element with a tag in the page."""
+    return getattr(node, "source_location", None) is not None
 
 
-def _close(opened: list[str], name: str, is_end: bool) -> None:
-    """Remove the elements from ``opened`` that end with a tag, as browsers do."""
-    closed = {name} if is_end else CLOSED.get(name, {"p"} if _is_block(name) else ())
-    for place in reversed(range(len(opened))[-MAX_OPEN:]):
-        element = opened[place]
-        if element in closed:
-            del opened[place:]
-            if element == name or is_end:
-                break
-        elif not is_end and (element in LISTS or (name in ITEMS and _is_block(element) and element != "div")):
-            break
+def _find_end(element: Any, end: int) -> int:
+    """Where an element ends. One without an end tag ends where the next one begins, or where one around it ends."""
+    location = element.source_location
+    if location.end_tag or not element.children:
+        return (location.end_tag or location.start_tag).end_offset
+    around = filter(_has_place, islice(element.ancestors, MAX_OPEN))
+    ends = [other.source_location.end_tag.start_offset for other in around if other.source_location.end_tag]
+    starts = (other.source_location.start_tag.start_offset for other in filter(_has_place, element.following))
+    return min([*ends[:1], next(starts, end)])
 
 
-def _is_block(name: str) -> bool:
-    return name not in INLINE and name not in KEPT and name not in VOID
-
-
-def _tokens(page: Page, place: Place) -> Iterator[tuple[Place, Any]]:
-    """The tokens of a part of a page, and where each stands; a tag without an end is none."""
-    # Latin-1 has a character for each byte, and HTML's signs are those of ASCII. The tokenizer reads all ends of lines
-    # as "\n", and it passes over "</>".
-    text = page.content[slice(*place)].decode("latin-1")
-    text = text.replace("\r\n", " \n").replace("\r", "\n").replace("</>", "<!>")
-    starts = [*accumulate((len(line) + 1 for line in text.split("\n")), initial=place[0])]
+def _tokens(text: str) -> Iterator[tuple[int, int, Any]]:
+    """Where each token begins and ends, and the token; a tag without an end is none."""
+    starts = [*accumulate((len(line) + 1 for line in text.split("\n")), initial=0)]
     tokens = tokenize(text, resolve_references=False, capture_source=True)
     located = ((starts[token.line - 1] + token.col, token) for token in tokens)
     for (start, token), (end, _) in pairwise(chain(located, [(None, None)])):
-        yield (start, start + len(token.source or token.data) if end is None else end), token
+        yield start, start + len(token.source or token.data) if end is None else end, token
 
 
-def _is_kept(token: Any) -> bool:
+def _is_kept(element: Any) -> bool:
     """Whether what an element holds is not translated."""
-    marked = token.attr("translate", "").lower() == "no" or "notranslate" in token.attr("class", "").split()
-    return token.tag in KEPT or marked
+    marked = element.attrs.get("translate", "").lower() == "no" or element.has_class("notranslate")
+    return element.tag in KEPT or marked
 
 
 def _text_part(place: Place, text: str, kind: str) -> Part:
@@ -142,12 +124,12 @@ def _inline_tag(place: Place, token: Any, kind: str, number: int) -> Part:
     return Part(f"<{token.tag}{attributes}{end}>", place, "-" if end else token.tag)
 
 
-def _text_unit(page: Page, parts: list[Part]) -> Iterator[PageUnit]:
+def _text_unit(page: Page, parts: list[Part]) -> Iterator[Unit]:
     """The unit of a text, if it has letters; blanks, comments and images around it are no part of it."""
     if any(LETTER.search(part.shown) for part in parts if not part.tag and not SHOWN.fullmatch(part.shown)):
         inner = [number for number, part in enumerate(parts) if part.tag != "-" and part.shown != " "]
         parts = parts[inner[0] : inner[-1] + 1]
-        yield PageUnit(page, (parts[0].written[0], parts[-1].written[1]), parts, _encode)
+        yield page.unit((parts[0].written[0], parts[-1].written[1]), parts, _encode)
 
 
 def _encode(text: str) -> str:
@@ -155,26 +137,21 @@ def _encode(text: str) -> str:
     return text if text.startswith("&") and SHOWN.fullmatch(text) else escape(text, quote=False)
 
 
-def _attribute_units(page: Page, start: int, end: int, token: Any) -> Iterator[PageUnit]:
-    """The units of attributes that readers see; where a page names its language is kept in mind."""
-    is_button = token.tag == "input" and token.attr("type", "").lower() in ("button", "reset", "submit")
-    for name, value in token.attrs or ():
-        if token.tag == "html" and name in ("lang", "xml:lang"):
-            page.languages.append(_value_place(page, start, end, name))
-        elif value and LETTER.search(value) and (name in ATTRIBUTES or (is_button and name == "value")):
-            place = _value_place(page, start, end, name)
-            source = unescape(page.content[slice(*place)].decode().strip("\"'")).strip()
-            yield PageUnit(page, place, [Part(source, place)], _encode_value, ('"', '"'))
+def _attribute_units(page: Page, first: int, element: Any) -> Iterator[Unit]:
+    """The units of attributes that readers see; where a page names its language is kept in mind.
 
-
-def _value_place(page: Page, start: int, end: int, name: str) -> Place:
-    """Where the value of an attribute of a tag stands, with its quotation marks."""
-    tag = page.content[start:end].decode("latin-1").replace("\r", " ")
-    shorter = re.sub("<[^\t\n\f />]+", "<x", tag, count=1)  # some elements are none outside a table
-    span = parse_fragment(shorter, source_locations=True).children[0].source_location.attrs[name]
-    value = shorter[span.start_offset : span.end_offset].partition("=")[2].lstrip()
-    last = start + len(tag) - len(shorter) + span.end_offset
-    return last - len(value), last
+    ``first``: where the part of the page begins that has the element.
+    """
+    is_button = element.tag == "input" and element.attrs.get("type", "").lower() in ("button", "reset", "submit")
+    for name, span in element.source_location.attrs.items():
+        value, end = element.attrs[name], first + span.end_offset
+        written = page.content[first + span.start_offset : end].partition(b"=")[2].lstrip()
+        place = end - len(written), end
+        if value and element.tag == "html" and name in ("lang", "xml:lang"):
+            page.languages.append(place)
+        elif (name in ATTRIBUTES or (is_button and name == "value")) and LETTER.search(value or ""):
+            source = unescape(written.decode().strip("\"'")).strip()
+            yield page.unit(place, [Part(source, place)], _encode_value, ('"', '"'))
 
 
 def _encode_value(text: str) -> str:

@@ -29,7 +29,7 @@ from tqdm import tqdm
 
 from rnnsearch_fairseq.command_line import count, make_parser
 from rnnsearch_fairseq.documents.formats import FORMATS, file_suffix, find_beginning, find_format, read_document
-from rnnsearch_fairseq.documents.units import Document, Unit
+from rnnsearch_fairseq.documents.units import Document, Page
 from rnnsearch_fairseq.errors import InputError, quote
 from rnnsearch_fairseq.inference.aligned_pairs import AlignedPair
 from rnnsearch_fairseq.inference.loading import model_files
@@ -173,7 +173,7 @@ def _fill(document: Document, translator: Translator, path: Path) -> Counter[str
         if faults := ", ".join(fault for pair in best for fault in pair.faults):
             what = quote(repr(unit.describe(unit.sources[0])), 60)
             print(f"{path}, {unit.name}: {what}: its translation {quote(unit.describe(faults))}", file=sys.stderr)
-        counts += Counter({FILLED: 1, REVIEWED: isinstance(unit, Unit), FAULTY: bool(faults)})
+        counts += Counter({FILLED: 1, REVIEWED: not isinstance(document.store, Page), FAULTY: bool(faults)})
     return counts
 
 

@@ -208,7 +208,7 @@ def find_format_faults(source: str, text: str) -> list[str]:
 
 
 def _compare_spans(wanted: Sequence[str], found: Sequence[str], text: str) -> list[str]:
-    """The ``wanted`` spans that a text lacks; the spans ``found`` in it that it adds; or that their order is another."""
+    """Which ``wanted`` spans a text lacks, and which spans it adds to them, or whether their order is another."""
     counts = Counter(wanted)
     faults = [f"lacks {span}" for span in counts if max(found.count(span), text.count(span)) < counts[span]]
     faults += [f"adds {span}" for span in (Counter(found) - counts).elements() if not NAME.fullmatch(span)]

@@ -57,9 +57,9 @@ def translate(html: str) -> str:
         ("caf&eacute; &amp; &lt;b&gt; &#x27;", ["café &amp; &lt;b&gt; '"], "CAFÉ &amp; &lt;B&gt; '"),
         ("<p>\r\n  a\r\n  dog  \r\n</p>\r\n", ["a dog"], "<p>\r\n  A DOG  \r\n</p>\r\n"),
         (
-            '<img src="y" alt="the &quot;cat&quot;"> <td title=dog>it',
+            '<img src="y" alt="the &quot;cat&quot;"> <table><td title=dog>it',
             ['the "cat"', "dog", "it"],
-            '<img src="y" alt="THE &quot;CAT&quot;"> <td title="DOG">IT',
+            '<img src="y" alt="THE &quot;CAT&quot;"> <table><td title="DOG">IT',
         ),
         ("see <img alt=dog src=x> it", ["dog", 'see <img id="1"/> it'], 'SEE <img alt="DOG" src=x> IT'),
         (
