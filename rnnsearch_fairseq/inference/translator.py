@@ -1,8 +1,7 @@
 """Translate, score and align text from Python, without fairseq.
 
-A model is loaded from a folder that ``rnnsearch export`` wrote, from the folder of a training, or from a checkpoint.
-Text is plain text, and is split into words as the training text was; a list of sentences is computed in batches. The
-model in ``folder`` here has memorised five sentences:
+Text is plain text, and is split into words as the training text was. A list of texts is computed in batches. The model
+in ``folder`` here has memorised five sentences:
 
 >>> import rnnsearch_fairseq
 >>> model = rnnsearch_fairseq.load(folder)
@@ -113,24 +112,20 @@ def _choose_options(defaults: Mapping[str, Any], options: Mapping[str, Any]) -> 
     return SearchOptions(**{**defaults, **options})
 
 
-def _zip_texts(trees: Any = None, **texts: Any) -> Iterator[tuple[Any, ...]]:
-    """The rows of lists of text of one length, and of the trees, which are last and may be None.
+def _zip_texts(trees: Any, **texts: Any) -> Iterator[tuple[Any, ...]]:
+    """The rows of lists of text and, as the last of each row, of trees, which may be None.
 
     Raises:
         InputError: an argument is not a list of text, or not as long as the first.
     """
-    columns: list[Any] = []
-    for name, column in [*texts.items(), ("trees", trees)]:
-        if name == "trees" and column is None:
-            column = [None] * len(columns[0])
-        kinds = (str, type(None)) if name == "trees" else str
+    first, *_ = texts.values()
+    for name, column in {**texts, **({} if trees is None else {"trees": trees})}.items():
         is_list = hasattr(column, "__len__") and not isinstance(column, (str, dict))
-        if not is_list or not all(isinstance(text, kinds) for text in column):
+        if not is_list or not all(isinstance(text, str) or (text, name) == (None, "trees") for text in column):
             raise InputError(f"{name} cannot be {quote(repr(column))}; give a text for a text, and a list for a list")
-        columns.append(column)
-        if len(column) != len(columns[0]):
-            raise InputError(f"{name} are {len(column):,}, for {len(columns[0]):,} sentences; give as many")
-    return zip(*columns)
+        if len(column) != len(first):
+            raise InputError(f"{name} are {len(column):,}, for {len(first):,} sentences; give as many")
+    return zip(*texts.values(), [None] * len(first) if trees is None else trees)
 
 
 class Translator:
@@ -179,7 +174,7 @@ class Translator:
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the model with its parameters, for other processes."""
         arguments = partial(Translator, self._members, self.device, **vars(self.options))
-        return arguments, (), {"dictionary": self.dictionary}
+        return arguments, (), {"dictionary": self.dictionary, "reader": self.reader}
 
     def translate(self, sentences: Texts, trees: Trees = None, **options: Any) -> list[str] | str:
         """Return the best translation of each sentence, or of a single one, as text.
@@ -233,14 +228,12 @@ class Translator:
         return self._align(sources, targets, trees)
 
     def _read_texts(self, sentences: Texts, trees: Trees) -> list[Text]:
-        numbered = enumerate(_zip_texts(sentences=sentences, trees=trees), 1)
-        return [self.read_text(sentence, tree, f"sentence {number}") for number, (sentence, tree) in numbered]
+        rows = enumerate(_zip_texts(trees, sentences=sentences), 1)
+        return [self.read_text(sentence, tree, f"sentence {number}") for number, (sentence, tree) in rows]
 
     def _align(self, sources: Texts, targets: Texts, trees: Trees) -> list[AlignedPair]:
         pairs = []
-        for number, (text, translation, tree) in enumerate(
-            _zip_texts(sources=sources, targets=targets, trees=trees), 1
-        ):
+        for number, (text, translation, tree) in enumerate(_zip_texts(trees, sources=sources, targets=targets), 1):
             source = self.read_source(text, tree, f"sentence {number}")
             pairs.append((source, self.read_target(translation, source, f"target {number}")))
         return self.align_words(pairs)
@@ -426,9 +419,9 @@ class Translator:
     def _copy(self, text: str) -> AlignedPair:
         """A text as its own translation, each word aligned with itself."""
         words = self.source_codec.encode(text)
-        source, size = Source(words, self.source_vocabulary.encode(words)), len(words) + 1
-        ids = [EOS] * size  # no word is unknown where none is translated
-        pair = self._pair(source, [*words, END], ids, torch.zeros(size), torch.eye(size), size)
+        size = len(words) + 1
+        source = Source(words, torch.full((size,), EOS))  # no word is unknown where none is translated
+        pair = self._pair(source, [*words, END], [EOS] * size, torch.zeros(size), torch.eye(size), size)
         pair.score, pair.text = 0.0, text
         return pair
 

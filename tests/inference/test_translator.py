@@ -4,6 +4,7 @@ import doctest
 import math
 import multiprocessing
 import random
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.inference import translator as module
 from rnnsearch_fairseq.inference.translator import Translator
 from rnnsearch_fairseq.modules.symbols import UNK
+from rnnsearch_fairseq.text.terms import Terms
 from tests.trained import PAIRS, PARSES, make_checkpoint, train
 
 SOURCES = [source.replace(" &apos;", "'") for source in PAIRS]
@@ -245,13 +247,14 @@ def test_a_gpu_is_taken_if_there_is_one(folder: Path) -> None:
     assert rnnsearch_fairseq.load(folder, "auto").device.type == ("cuda" if torch.cuda.is_available() else "cpu")
 
 
-def test_a_forked_process_gets_a_model_and_has_one_thread(model: Translator) -> None:
-    """PyTorch's other threads are not forked. The model is pickled for the process."""
+def test_a_forked_process_gets_a_model_and_has_one_thread(model: Translator, monkeypatch: pytest.MonkeyPatch) -> None:
+    """PyTorch's other threads are not forked. The model is pickled for the process, with the user's terms."""
+    monkeypatch.setattr(model, "reader", replace(model.reader, terms=Terms({"dog": "cat"})))
     before = torch.get_num_threads()
     torch.set_num_threads(2)
     try:
         with multiprocessing.get_context("fork").Pool(1) as pool:
             assert pool.apply(torch.get_num_threads) == 1
-            assert pool.apply(model.translate, (SOURCES,)) == TARGETS
+            assert pool.apply(model.translate, ("The dog sleeps.",)) == "le chat dort."
     finally:
         torch.set_num_threads(before)
