@@ -4,9 +4,7 @@ import asyncio
 import json
 import re
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
-from itertools import chain, pairwise
+from itertools import chain, pairwise, starmap
 from typing import Annotated, Any, Literal
 from urllib.parse import parse_qs
 
@@ -28,7 +26,6 @@ EXAMPLE = '{"q": "Hello.", "source": "en", "target": "fr"}'
 PART_END = re.compile(rf"\n|{SENTENCE_END.pattern}")
 Candidate = tuple[str, list[str]]  # a translation and its faults
 Write = Callable[[Sequence[str]], Candidate]  # makes the translation of a text from those of its parts
-THREAD = ThreadPoolExecutor(1, "texts")
 router = APIRouter()
 
 
@@ -105,9 +102,9 @@ async def translate(request: Request) -> dict[str, Any]:
     wanted, offered = (source, asked.target), (model.source_lang, model.target_lang)
     if [*map(language_code, wanted)] != [*map(language_code, offered)]:
         raise InputError(f"{' to '.join(wanted)} is not supported; the model translates {' to '.join(offered)}")
-    run_in_thread = partial(asyncio.get_running_loop().run_in_executor, THREAD)  # the event loop goes on
     cut = _cut_html if asked.format == "html" else _cut_text
-    texts = await run_in_thread(lambda: [cut(text, model.target_lang) for text in asked.q])
+    # In a thread, so that the event loop goes on.
+    texts = await asyncio.to_thread(lambda: [cut(text, model.target_lang) for text in asked.q])
     results: dict[str, list[Candidate]] = {}
     parts, size = [*{part: None for parts, _ in texts for part in parts}], MAX_TRANSLATIONS // (asked.alternatives + 1)
     for some in (parts[start : start + size] for start in range(0, len(parts), size)):
@@ -121,18 +118,15 @@ async def translate(request: Request) -> dict[str, Any]:
                 else:
                     results[part] = [(part, [f"is not translated: {result.error}"])]
 
-    def write_all() -> list[list[Candidate]]:
-        """The translations of each text, of which no two are equal, and their faults."""
-        written = []
-        for parts, write in texts:
-            several = {}
-            for chosen in combine([results[part] for part in parts]):
-                whole, left_out = write([text for text, _ in chosen])
-                several[whole] = [*left_out, *chain.from_iterable(faults for _, faults in chosen)]
-            written.append([*several.items()])
-        return written
+    def write(parts: Sequence[str], write_text: Write) -> list[Candidate]:
+        """The translations of a text, of which no two are equal, and their faults."""
+        several = {}
+        for chosen in combine([results[part] for part in parts]):
+            whole, left_out = write_text([text for text, _ in chosen])
+            several[whole] = [*left_out, *chain.from_iterable(faults for _, faults in chosen)]
+        return [*several.items()]
 
-    written = await run_in_thread(write_all)
+    written = await asyncio.to_thread(lambda: [*starmap(write, texts)])
     answer = {"translatedText": [text for (text, _), *_ in written], "faults": [faults for (_, faults), *_ in written]}
     if asked.alternatives:
         answer["alternatives"] = [[text for text, _ in others] for _, *others in written]
