@@ -80,8 +80,8 @@ class Result {
     this.part(".translation").replaceChildren(...translationLabel(translation));
     this.part(".faults").replaceChildren(...translation.faults.map((fault) => make("li", { textContent: `This translation ${fault}.` })));
     this.part(".probability").textContent =
-      `The model gave each word a probability of ${percent(translation)}, in the geometric mean of ` +
-      `${translation.target.length}; the log-probability of the translation is ${decimals(logprob(translation))}.`;
+      `Probability of a word: ${percent(translation)} (geometric mean of ${translation.target.length}). ` +
+      `Log-probability of the translation: ${decimals(logprob(translation))}.`;
     this.draw();
   }
 
