@@ -68,6 +68,7 @@ def commands(path: Path) -> list[list[str]]:
 
 PAGES = (path for name in ("README", "EVIDENCE", "CLAIMS") for path in ROOT.rglob(f"{name}.md"))
 READMES = sorted(path for path in PAGES if ".venv" not in path.parts and "runs" not in path.parts)
+NOTEBOOK = ROOT / "recipes/tutorial/attention.ipynb"
 ALL = [(path, command) for path in [*READMES, *SCRIPTS] for command in commands(path)]
 
 
@@ -89,20 +90,16 @@ def test_command_is_understood(path: Path, command: list[str]) -> None:
 
 
 @pytest.mark.parametrize("path", [*READMES, *SCRIPTS], ids=lambda path: str(path.relative_to(ROOT)))
-def test_programs_exist(path: Path) -> None:
-    """Those of this package, and those of the recipes."""
+def test_code_is_valid_bash_and_programs_exist(path: Path) -> None:
+    """Programs of this package and of the recipes."""
     text = path.read_text(encoding="utf-8")
     code = "\n".join(re.findall(r"```sh\n(.*?)```", text, flags=re.DOTALL)) if path.suffix == ".md" else text
+    subprocess.run(["bash", "-n"], input=code, check=True, text=True)
     for program in re.findall(r"^ *rnnsearch (plot \w+|[\w-]+)", code, re.MULTILINE):
         assert program in COMMANDS, program
     for program in re.findall(r"(?:python -m recipes\.|(?<!-)tool )([\w.]+)", code):
         module = ROOT / "recipes" / program.replace(".", "/")
         assert module.with_suffix(".py").exists() or (module / "__main__.py").exists(), program
-
-
-@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)
-def test_script_is_valid_bash(script: Path) -> None:
-    subprocess.run(["bash", "-n", script], check=True)
 
 
 def anchors(path: Path) -> set[str]:
@@ -111,7 +108,7 @@ def anchors(path: Path) -> set[str]:
     return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-@pytest.mark.parametrize("readme", READMES, ids=lambda path: str(path.relative_to(ROOT)))
+@pytest.mark.parametrize("readme", [*READMES, NOTEBOOK], ids=lambda path: str(path.relative_to(ROOT)))
 def test_links_lead_somewhere(readme: Path) -> None:
     text = readme.read_text(encoding="utf-8")
     links = [*re.findall(r"\]\(([^)\s]+)\)", text), *re.findall(r'src="([^"]+)"', text)]

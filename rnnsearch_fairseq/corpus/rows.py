@@ -10,6 +10,8 @@ import tempfile
 from array import array
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack
 from itertools import chain, islice
 from pathlib import Path
@@ -107,21 +109,16 @@ def map_blocks(work: Callable[[list[Any]], Result], rows: Iterable[Any], label: 
         cores = len(os.sched_getaffinity(0))
         context = multiprocessing.get_context("forkserver")
         context.set_forkserver_preload([PRELOADED])
-        waiting: deque[Any] = deque()
-        with context.Pool(cores, signal.signal, (signal.SIGINT, signal.SIG_IGN)) as pool:  # Ctrl-C is for this process
-            workers = multiprocessing.active_children()
-            for block in chain(first, blocks):
-                waiting.append(pool.apply_async(work, [block]))
-                if len(waiting) > 2 * cores:
-                    yield _wait_for(waiting.popleft(), workers)
-            while waiting:
-                yield _wait_for(waiting.popleft(), workers)
-
-
-def _wait_for(result: Any, workers: Sequence[Any]) -> Any:
-    """The result of a pool's work; the pool itself would wait for ever for a process that was killed."""
-    while not result.ready():
-        result.wait(1)
-        if not all(worker.is_alive() for worker in workers):
-            raise InputError("a process was killed, perhaps for want of memory; free memory, or give less text")
-    return result.get()
+        waiting: deque[Future[Result]] = deque()
+        # Ctrl-C is for this process.
+        with ProcessPoolExecutor(cores, context, signal.signal, (signal.SIGINT, signal.SIG_IGN)) as pool:
+            try:
+                for block in chain(first, blocks):
+                    waiting.append(pool.submit(work, block))
+                    if len(waiting) > 2 * cores:
+                        yield waiting.popleft().result()
+                while waiting:
+                    yield waiting.popleft().result()
+            except BrokenProcessPool as error:
+                cure = "free memory, or give less text"
+                raise InputError(f"a process was killed, perhaps for want of memory; {cure}") from error

@@ -60,13 +60,6 @@ def test_stored_listings_are_the_packages_lines() -> None:
         assert printed(cell) == out.getvalue()
 
 
-def test_links_lead_somewhere() -> None:
-    links = re.findall(r"\]\(([^)\s]+)\)", "\n".join("".join(cell["source"]) for cell in CELLS))
-    assert links
-    for link in links:
-        assert (NOTEBOOK.parent / link).exists(), link
-
-
 def test_the_stored_results_are_those_of_the_text() -> None:
     encdec, search = numbers("RNNencdec: (?=\\d)", STORED), numbers("RNNsearch: (?=\\d)", STORED)
     assert encdec == sorted(encdec, reverse=True)

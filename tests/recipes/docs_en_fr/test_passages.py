@@ -1,11 +1,9 @@
 """What a model of documentation reads in training: pieces as translate cuts and masks them."""
 
-from pathlib import Path
-
 import pytest
 
-from recipes.docs_en_fr.passages import main, read_block
-from tests.recipes.reproduce.builders import printed_by
+from recipes.docs_en_fr.passages import read_block
+from recipes.docs_en_fr.php_manual import are_translations
 
 FORMS = (
     "Delete { count, plural, =1 {1 file} other {# files} }?",
@@ -34,16 +32,9 @@ def test_a_pair_is_cut_as_translate_cuts(pair: tuple[str, str], pieces: list[tup
     assert read_block([pair]) == pieces
 
 
-def test_near_copies_of_held_out_text_are_left_out(tmp_path: Path) -> None:
-    texts = {
-        "train": "Delete the selected files\nOpen a file\n",
-        "valid": "Close it\n",
-        "test": "Save\n",
-        "unseen": "Delete the selected file\n",
-    }
-    for name, text in texts.items():
-        for language in ("en", "fr"):
-            (tmp_path / f"{name}.{language}").write_text(text)
-    printed_by(main, tmp_path, tmp_path / "out")
-    written = {path.name: path.read_text() for path in (tmp_path / "out").glob("*.en")}
-    assert written == {"train.en": "Open a file\n", "valid.en": "Close it\n", "test.en": "Save\n"}
+@pytest.mark.parametrize(
+    ("english", "french"),
+    [("json", "json"), ("``a`` or ``b``", "``a`` ou ``c``"), ("A & B", "A et B"), ("Yes", "Oui, " * 5)],
+)
+def test_doubtful_pairs_of_a_manual_are_left_out(english: str, french: str) -> None:
+    assert not are_translations(english, french)

@@ -23,6 +23,7 @@ STATE = {
 
 SEARCH = {"search": True, "forward": True, "backward": True, "last_forward": False, "last_backward": False}
 ENCDEC = {"search": False, "forward": False, "backward": False, "last_forward": True, "last_backward": False}
+ENCDEC["back_enc_rec_layer"] = "LSTMLayer"  # of the layer that is not used
 UNITS, WIDTH, SOURCE, TARGET = 6, 5, 13, 11
 
 

@@ -205,6 +205,8 @@ def array(name: str, change: Callable[[np.ndarray], np.ndarray]) -> Callable[[Or
         (state(dim=6.5), r"state\.json: dim "),
         (state(dec_rec_layer="RecurrentLayer"), r"state\.json: dec_rec_layer "),
         (state(enc_rec_layer="LSTMLayer"), r"state\.json: enc_rec_layer "),
+        # A setting of one layer comes before that of all.
+        (lambda original: original.state.update(rec_layer="LSTM") or original.state.pop("enc_rec_layer"), r"json: rec_layer "),
         (state(dropout=0.5), r"state\.json: dropout "),
         (state(backward=False), r"state\.json: backward "),
         (state(maxout_part=3), r"state\.json: unary_activ "),
@@ -230,20 +232,10 @@ def test_what_does_not_fit_is_refused(tmp_path: Path, change: Callable[[Original
     assert not (tmp_path / "out").exists()
 
 
-def test_a_setting_of_one_layer_comes_before_that_of_all(tmp_path: Path) -> None:
-    original = make_original(encdec=True)
-    original.state |= {"rec_layer": "LSTMLayer", "rec_gating": False}  # of the backward encoder, which is not used
-    original.convert(tmp_path)
-    del original.state["enc_rec_layer"]
-    with pytest.raises(InputError, match=r"state\.json: rec_layer "):
-        original.convert(tmp_path / "other")
-
-
 @pytest.mark.parametrize("number", range(4))
 def test_files_that_cannot_be_read_are_named(tmp_path: Path, number: int) -> None:
-    paths = make_original().save(tmp_path)
-    model, state, source, target = paths
-    for damage in (paths[number].unlink, lambda: paths[number].write_bytes(b"\x80\x02}q\x00.")):  # a pickle
+    words = [*make_original().save(tmp_path), tmp_path / "out", "-s", "en", "-t", "fr"]
+    for damage in (words[number].unlink, lambda: words[number].write_bytes(b"\x80\x02}q\x00.")):  # a pickle
         damage()
-        with pytest.raises(InputError, match=re.escape(str(paths[number]))):
-            convert(model, state, (source, target), ("en", "fr"), tmp_path / "out")
+        with pytest.raises(InputError, match=re.escape(str(words[number]))):
+            printed_by(main, *words)

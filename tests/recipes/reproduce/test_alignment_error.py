@@ -1,4 +1,4 @@
-"""Alignment error rates, how monotonic alignments are, and words learnt from alignments."""
+"""Alignment error rates, and how monotonic alignments are."""
 
 from pathlib import Path
 
@@ -8,7 +8,6 @@ import pytest
 from recipes.reproduce.alignment_error import AlignmentError, alignment_error, read_gold, strongest_links
 from recipes.reproduce.monotony import row
 from recipes.reproduce.runs import BahdanauRuns
-from recipes.reproduce.unknown_words import learn
 from rnnsearch_fairseq.errors import InputError
 from tests.recipes.reproduce.builders import record, write
 
@@ -36,14 +35,6 @@ def test_steps_and_swaps_of_words() -> None:
     expected = ["A", "4", "50.0", "25.0", "25.0", "25.0", "25.0", "mostly", "black cat (1)"]
     assert row("A", [(words, links)]) == expected
     assert row("A", [(words, {(0, 1), (3, 0)})])[1:] == ["1", "0.0", "0.0", "100.0", "0.0", "0.0", "no", "–"]
-
-
-def test_the_commonest_translation_of_a_word_is_learnt(tmp_path: Path) -> None:
-    scores = write(tmp_path / "score.jsonl", [record(0, "a b c", "w x y z", FIRST), record(1, "d", "v", SECOND)])
-    source, target = write(tmp_path / "en", ["a b c", "d"]), write(tmp_path / "fr", ["w x y z", "v"])
-    assert learn(scores, source, target) == {"a": "w", "b": "x", "c": "z", "d": "v"}
-    with pytest.raises(InputError, match=r"score\.jsonl"):
-        learn(scores, source, write(tmp_path / "fr", ["w x y", "v"]))
 
 
 def test_an_unknown_piece_ends_no_word(tmp_path: Path) -> None:

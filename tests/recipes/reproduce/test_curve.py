@@ -3,11 +3,9 @@
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
 from matplotlib.figure import Figure
 
 from recipes.reproduce.curve import main
-from rnnsearch_fairseq.errors import InputError
 from tests.plugin.log_lines import inner_line, valid_line
 from tests.recipes.reproduce.builders import write
 
@@ -48,19 +46,3 @@ def test_bleu_against_training_time(tmp_path: Path, run: Run, figures: list[Figu
     assert (axes.get_xlabel(), axes.get_ylabel()) == ("Training time (hours)", "BLEU score")
     assert [list(map(list, line.get_data())) for line in axes.lines] == [[[1.5, 3], [20.5, 31.5]]]
     assert legend(figures[0]) == [f"{tmp_path.name}/train.log, development"]
-
-
-def test_what_a_log_does_not_hold_is_refused(tmp_path: Path, run: Run) -> None:
-    log = write(tmp_path / "train.log", [inner_line(50, 90), valid_line(1, 5)])
-    unvalidated = write(tmp_path / "unvalidated.log", [inner_line(50, 90)])
-    picture = ["--output", tmp_path / "curve.png"]
-    for words, named in (
-        ([log, "--measure", "bleu"], r"train\.log: .*--eval-bleu"),
-        ([log, unvalidated], r"unvalidated\.log"),
-        ([tmp_path / "nothing.log"], r"nothing\.log"),
-        ([log, "--output", log], r"train\.log"),
-        ([log, "--output", tmp_path / "curve.doc"], r"curve\.doc"),
-    ):
-        with pytest.raises(InputError, match=named):
-            run(main, *picture, *words)
-    assert not (tmp_path / "curve.png").exists()
