@@ -135,16 +135,9 @@ def make_up_task(config: Any, vocabulary: int) -> tasks.FairseqTask:
     with TemporaryDirectory() as folder:
         config.data = folder
         for language in (config.source_lang, config.target_lang):
-            make_dictionary(vocabulary).save(str(Path(folder, f"dict.{language}.txt")))
+            words = range(vocabulary - Dictionary().nspecial)  # without fairseq's four symbols
+            Path(folder, f"dict.{language}.txt").write_text("".join(f"w{word} 1\n" for word in words))
         return tasks.setup_task(config)
-
-
-def make_dictionary(entries: int) -> Dictionary:
-    """Make up a dictionary of ``entries``, including fairseq's four symbols."""
-    dictionary = Dictionary()
-    for number in range(entries - dictionary.nspecial):
-        dictionary.add_symbol(f"w{number}")
-    return dictionary
 
 
 def read_batches(trainer: Trainer, count: int) -> list[Batch]:

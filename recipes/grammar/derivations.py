@@ -22,11 +22,6 @@ class Grammar:
 
     # -- noun phrases --
 
-    def name(self) -> NounPhrase:
-        """A common name: "Mary" - "Marie"."""
-        english, french, gender = self.rng.choice(lexicon.NAMES)
-        return NounPhrase.make("NP", (pair("NNP", english, french),), gender=gender)
-
     def rare_name_word(self) -> Phrase:
         """A name from the long tail, alike in both languages; rank r has a probability of about 400 / (400 + r)^2."""
         self.rare_names_left -= 1
@@ -46,14 +41,11 @@ class Grammar:
 
     def pick_adjectives(self, noun: Noun, room: int) -> list[Adjective]:
         """At most one adjective that precedes the French noun and one that follows it, in English order."""
-        fitting = [adjective for adjective in lexicon.ADJECTIVES if noun.kinds[0] in adjective.kinds]
-        first = [adjective for adjective in fitting if adjective.before_noun]
-        second = [adjective for adjective in fitting if not adjective.before_noun]
-        picked = []
-        if room >= 3 and first and self.chance(0.3):
-            picked.append(self.rng.choice(first))
-        if room >= 3 + len(picked) and second and self.chance(0.3):
-            picked.append(self.rng.choice(second))
+        picked: list[Adjective] = []
+        for before in (True, False):
+            fitting = [a for a in lexicon.ADJECTIVES if noun.kinds[0] in a.kinds and a.before_noun == before]
+            if room >= 3 + len(picked) and fitting and self.chance(0.3):
+                picked.append(self.rng.choice(fitting))
         return picked
 
     def nominal(self, noun: Noun, room: int, negated: bool = False, definite: bool = False) -> NounPhrase:
@@ -110,7 +102,7 @@ class Grammar:
         items = [self.noun_phrase(kinds, 3, single=True) for _ in range(size - 1)]
         items.append(self.noun_phrase(kinds, room - 4 * (size - 1), single=True))
         first, *middle, last = items
-        between = [part for item in middle for part in (comma(), item)]
+        between = [part for item in middle for part in (pair(",", ",", ","), item)]
         genders = [item.gender for item in items]
         # A group with a masculine member is masculine. Otherwise, if a member's gender is unknown, so is the group's.
         gender = "m" if "m" in genders else None if None in genders else "f"
@@ -127,7 +119,8 @@ class Grammar:
             return self.listing(kinds, room)
         kind = self.rng.choice(kinds)
         if kind == "person" and room <= 4 and self.chance(0.25):
-            return self.name()
+            english, french, gender = self.rng.choice(lexicon.NAMES)
+            return NounPhrase.make("NP", (pair("NNP", english, french),), gender=gender)
         noun = self.rng.choice([noun for noun in lexicon.NOUNS if kind in noun.kinds])
         owned = noun.kinds[0] in ("thing", "text", "animal") or "kin" in noun.kinds
         if room >= 4 and owned and self.chance(0.2):
@@ -327,8 +320,7 @@ class Grammar:
         tag, english, french, tense = self.rng.choice(lexicon.SUBORDINATORS)
         tense = tense.strip("-")
         if tense != "past" and self.chance(0.12):
-            it_rains = rule("NP", (pair("PRP", "it", "il"),)), rule("VP", (pair("VBZ", "rains", "pleut"),))
-            inner = rule("S", it_rains)
+            inner = rule("S", (rule("NP", (pair("PRP", "it", "il"),)), rule("VP", (pair("VBZ", "rains", "pleut"),))))
         else:
             inner = self.simple_clause(max(3, room // 2 - 1), tense)
         word = pair(tag, english, french)
@@ -381,7 +373,7 @@ class Grammar:
             return Phrase(Branch("S", (*first.english.children, stop.english)), first.french + stop.french)
         parts = [first]
         for clause in later:
-            parts += [comma(), conjunction(self.rng.choice(("and", "and", "but"))), clause]
+            parts += [pair(",", ",", ","), conjunction(self.rng.choice(("and", "and", "but"))), clause]
         return rule("S", (*parts, stop))
 
 
@@ -393,19 +385,14 @@ def idiom(label: str, english: str, french: str) -> Phrase:
     )
 
 
-def comma() -> Phrase:
-    return pair(",", ",", ",")
-
-
 def conjunction(english: str) -> Phrase:
     return pair("CC", english, {"and": "et", "but": "mais"}[english])
 
 
 def fronted(adverbial: Phrase, main: Phrase) -> Phrase:
     """S -> adverbial , NP VP."""
-    mark = comma()
-    tree = Branch("S", (adverbial.english, mark.english, *main.english.children))
-    return Phrase(tree, adverbial.french + mark.french + main.french)
+    begin = rule("S", (adverbial, pair(",", ",", ",")))
+    return Phrase(Branch("S", begin.english.children + main.english.children), begin.french + main.french)
 
 
 def closed(main: Phrase, adverbial: Phrase) -> Phrase:

@@ -13,20 +13,28 @@ from rnnsearch_fairseq.corpus import pairs as module
 from rnnsearch_fairseq.corpus.pairs import Pair, find_files, read_files, read_tmx
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.text.lines import MAX_LINE_BYTES
-from tests.corpus.builders import LANGUAGES, make_pairs, unit, write_files, write_tmx, write_tsv, write_units
+from tests.corpus import builders
+from tests.corpus.builders import LANGUAGES, make_pairs, unit, write_files, write_tsv, write_units
 
 
 def read(files: list[Path]) -> Iterator[Pair]:
     return chain.from_iterable(read_files(files, LANGUAGES, Counter()))
 
 
-@pytest.mark.parametrize("write", [write_files, write_tsv, write_tmx])
-def test_packed_files_are_read(tmp_path: Path, write: Callable[[Path, list[Pair]], list[Path]]) -> None:
-    pairs = make_pairs(20)
-    packed = []
-    for path in write(tmp_path, pairs):
-        packed.append(path.with_name(f"{path.name}.gz"))
-        packed[-1].write_bytes(gzip.compress(path.read_bytes()))
+@pytest.mark.parametrize(
+    "write", [write_files, write_tsv, builders.write_tmx, builders.write_po, builders.write_folder]
+)
+def test_formats_and_packed_files_give_the_same_pairs(
+    tmp_path: Path, write: Callable[[Path, list[Pair]], list[Path]]
+) -> None:
+    pairs = [*make_pairs(210), ('the <b>cat</b> & the "dog"', "le <b>chat</b> & le chien")]
+    files = find_files(write(tmp_path, pairs))
+    assert [tuple(map(str.rstrip, pair)) for pair in read(files)] == pairs
+    if write in (builders.write_po, builders.write_folder):
+        return
+    for path in files:
+        path.with_name(f"{path.name}.gz").write_bytes(gzip.compress(path.read_bytes()))
+    packed = [path.with_name(f"{path.name}.gz") for path in files]
     assert [tuple(map(str.rstrip, pair)) for pair in read(packed)] == pairs
     packed[0].write_bytes(packed[0].read_bytes()[:-9])
     with pytest.raises(InputError, match=packed[0].name):

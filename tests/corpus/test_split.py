@@ -1,25 +1,15 @@
 """One corpus to training, development and test sets."""
 
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from rnnsearch_fairseq.corpus.pairs import Pair, find_files
+from rnnsearch_fairseq.corpus.pairs import Pair
 from rnnsearch_fairseq.corpus.split import clean_pair, split_files
 from rnnsearch_fairseq.errors import InputError
-from tests.corpus.builders import (
-    LANGUAGES,
-    make_pairs,
-    number_pairs,
-    write_files,
-    write_folder,
-    write_po,
-    write_tmx,
-    write_tsv,
-)
+from tests.corpus.builders import LANGUAGES, make_pairs, number_pairs, write_files, write_po
 
 Capture = pytest.CaptureFixture[str]
 
@@ -77,13 +67,6 @@ def test_whole_files_are_drawn_of_many_small_ones(
     assert counts in capsys.readouterr().out
     files = [{int(pair[0].split()[4]) // 10_000 for pair in part if pair[0] != "See also"} for part in parts.values()]
     assert (sum(map(len, files)) == len(sizes)) == whole
-
-
-@pytest.mark.parametrize("write", [write_tsv, write_tmx, write_po, write_folder])
-def test_formats_give_the_same_split(tmp_path: Path, write: Callable[[Path, list[Pair]], list[Path]]) -> None:
-    pairs = [*make_pairs(300), ('the <b>cat</b> & the "dog"', "le <b>chat</b> & le chien")]
-    parts = split(write_files(tmp_path, pairs), (20, 30), keep_markup=True)
-    assert split(find_files(write(tmp_path, pairs)), (20, 30), keep_markup=True) == parts
 
 
 def test_dropped_pairs_are_counted_and_too_few_are_refused(tmp_path: Path, capsys: Capture) -> None:

@@ -6,11 +6,7 @@ import pytest
 
 from recipes.docs_en_fr import pairs
 from rnnsearch_fairseq.errors import InputError
-
-
-def write_po(path: Path, *messages: tuple[str, str]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("\n".join(f'msgid "{source}"\nmsgstr "{target}"\n' for source, target in messages))
+from tests.corpus.builders import write_po
 
 
 def test_files_are_held_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -18,27 +14,28 @@ def test_files_are_held_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(pairs, "HELD_OUT", held_out)
     monkeypatch.setattr(pairs, "PROJECTS", ("python-fr", "django-fr", "whole", "unseen", "table.tsv"))
     held_out.write_text("valid python-fr/v.po\ntest django-fr/t.po\nvalid whole\ntest unseen\n")
-    write_po(data / "whole/w.po", ("A whole project.", "Un projet entier."))
-    write_po(data / "unseen/u.po", ("Nobody looked.", "Personne n'a regardé."))
+    more, more_json, untranslated = ("One more.", "Un de plus."), ("json", "json"), ("Is not translated.",) * 2
+    files = {
+        "whole/w.po": [("A whole project.", "Un projet entier.")],
+        "unseen/u.po": [("Nobody looked.", "Personne n'a regardé.")],
+        "python-fr/v.po": [("See also", "Voir aussi")],
+        "django-fr/t.po": [("See also", "Voir aussi"), ("A test.", "Un test."), more_json],
+        "python-fr/a.po": [("A test.", "Un essai."), more, more_json, more, untranslated, ("Neither.", "")],
+    }
+    for name, messages in files.items():
+        (data / name).parent.mkdir(parents=True, exist_ok=True)
+        write_po(data, messages, name)
     (data / "table.tsv").write_text("A line of it.\tUne ligne.\n")
-    write_po(data / "python-fr/v.po", ("See also", "Voir aussi"))
-    write_po(data / "django-fr/t.po", ("See also", "Voir aussi"), ("A test.", "Un test."), ("json", "json"))
-    shared = ("A test.", "Un essai."), ("One more.", "Un de plus."), ("json", "json"), ("One more.", "Un de plus.")
-    write_po(data / "python-fr/a.po", *shared, ("Is not translated.", "Is not translated."), ("Neither.", ""))
     pairs.write_pairs(out, [data])
     texts = {path.name: sorted(path.read_text().splitlines()) for path in out.iterdir()}
-    assert texts == {
-        "whole.en": ["A whole project."],
-        "whole.fr": ["Un projet entier."],
-        "unseen.en": ["Nobody looked."],
-        "unseen.fr": ["Personne n'a regardé."],
-        "valid.en": ["A whole project.", "See also"],
-        "valid.fr": ["Un projet entier.", "Voir aussi"],
-        "test.en": ["A test."],
-        "test.fr": ["Un test."],
-        "train.en": ["A line of it.", "One more.", "json"],
-        "train.fr": ["Un de plus.", "Une ligne.", "json"],
+    expected = {
+        "whole": (["A whole project."], ["Un projet entier."]),
+        "unseen": (["Nobody looked."], ["Personne n'a regardé."]),
+        "valid": (["A whole project.", "See also"], ["Un projet entier.", "Voir aussi"]),
+        "test": (["A test."], ["Un test."]),
+        "train": (["A line of it.", "One more.", "json"], ["Un de plus.", "Une ligne.", "json"]),
     }
+    assert texts == {f"{part}.{side}": expected[part][side == "fr"] for part in expected for side in ("en", "fr")}
     with (data / "python-fr/a.po").open("a") as file:
         file.write('\n#~ msgid "Was here."\n#~ msgstr "Était là."\n\n#~ msgid "A test."\n#~ msgstr "Le test."\n')
     tables = tmp_path / "php.tsv", tmp_path / "react.en-fr.tsv"

@@ -206,7 +206,10 @@ def array(name: str, change: Callable[[np.ndarray], np.ndarray]) -> Callable[[Or
         (state(dec_rec_layer="RecurrentLayer"), r"state\.json: dec_rec_layer "),
         (state(enc_rec_layer="LSTMLayer"), r"state\.json: enc_rec_layer "),
         # A setting of one layer comes before that of all.
-        (lambda original: original.state.update(rec_layer="LSTM") or original.state.pop("enc_rec_layer"), r"json: rec_layer "),
+        (
+            lambda original: original.state.update(rec_layer="LSTM") or original.state.pop("enc_rec_layer"),
+            r"json: rec_layer ",
+        ),
         (state(dropout=0.5), r"state\.json: dropout "),
         (state(backward=False), r"state\.json: backward "),
         (state(maxout_part=3), r"state\.json: unary_activ "),
