@@ -40,17 +40,13 @@ def test_help_tells_how_a_recipe_is_called_and_does_nothing_else(path: Path, tmp
     assert not any(tmp_path.iterdir())
 
 
-def sourced(script: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    """Run a script that begins with the functions of setup.sh; its errors are printed, too."""
-    script = f"source {ROOT}/recipes/setup.sh; {{ {script}; }} 2>&1"
-    return subprocess.run(["bash", "-c", script], cwd=cwd, check=False, stdout=subprocess.PIPE, text=True, timeout=WAIT)
-
-
 THIS = f'exec {sys.executable} "$@"'
 OLD = "import importlib.util, sys; sys.version_info = (3, 9, 2); importlib.util.find_spec = {'venv': 1}.get"
 NO_INDEX = 'case "$*" in *--index-url*) echo ERROR >&2; exit 1 ;; *) echo "$@" ;; esac'
 SET_UP = "ROOT=$PWD TORCH=torch; install_package() { echo all; }; install_tools() { echo tools; }; set_up; set_up"
 CHANGED = {"pyproject.toml": "one", "recipes/requirements/wheels.txt": "", ".venv/x": ""}
+STEP = "step() { echo step; mkdir $1; [ -f ready ]; }"
+DIGEST = hashlib.sha256(b"text").hexdigest()
 OPTIONS = 'parse_options "out= dry-run --"'
 
 
@@ -73,43 +69,38 @@ OPTIONS = 'parse_options "out= dry-run --"'
         ),
         # PyTorch stays where only the package has changed.
         (CHANGED, f"{SET_UP}; echo two > pyproject.toml; set_up; TORCH=other; set_up", "all\ntools\nall\n"),
+        # A step is done once, and a broken one again.
+        ({}, f'trap "ls out" EXIT; {STEP}; once out/text step', "step\ntext.part\n"),
+        (
+            {"ready": "", "out/text.part/old": ""},
+            f"{STEP}; once out/text step; once out/text step; ls out",
+            "step\ntext\n",
+        ),
+        # A download is compared with what the results were made of.
+        ({"text": "text"}, f"once got download file://$PWD/text {DIGEST}; cat got", "text"),
+        ({"text.gz": gzip.compress(b"text")}, f"once got download file://$PWD/text.gz {DIGEST}; cat got", "text"),
+        ({"text": "other"}, f"once got download file://$PWD/text {DIGEST}", ".*error: .* is not the file that.*"),
+        # The commands for a model can be pasted, at the top of the checkout, wherever the recipe was called.
+        (
+            {},
+            'show_model "$ROOT/runs/an out/a.pt:an out/b.pt" --beam 5 | grep -m 1 "^  rnnsearch translate" > line; '
+            'rnnsearch() { printf "%s\\n" "$@"; }; source ./line | sed "s:$PWD:HERE:"',
+            "translate\n--model\nruns/an out/a.pt:HERE/an out/b.pt\n--beam\n5\n",
+        ),
         # Options set variables.
         ({}, f'{OPTIONS} --out "a b" --dry-run -- --lr 1; echo "$OUT,$DRY_RUN,${{REST[*]}}"', "a b,1,--lr 1\n"),
         *(({}, f"{OPTIONS} {words}", "error: .+") for words in ("--colour red", "--out", "out")),
     ],
 )
-def test_functions_of_setup(files: dict[str, str], script: str, printed: str, tmp_path: Path) -> None:
+def test_functions_of_setup(files: dict[str, str | bytes], script: str, printed: str, tmp_path: Path) -> None:
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n" if "python" in name else text)
+        text = f"#!/bin/sh\n{text}\n" if "python" in name else text
+        (tmp_path / name).write_bytes(text if isinstance(text, bytes) else text.encode())
         (tmp_path / name).chmod(0o755)
-    done = sourced(script, tmp_path)
+    script = f"source {ROOT}/recipes/setup.sh; {{ {script}; }} 2>&1"
+    done = subprocess.run(["bash", "-c", script], cwd=tmp_path, stdout=subprocess.PIPE, text=True, timeout=WAIT)
     assert re.fullmatch(printed, done.stdout, re.DOTALL), done.stdout
-
-
-def test_a_step_is_done_once_and_a_broken_one_again(tmp_path: Path) -> None:
-    step = "step() { echo step; mkdir $1; echo text > $1/file; [ -f ready ]; }; once out/text step"
-    assert sourced(step, tmp_path).returncode == 1 and not (tmp_path / "out/text").exists()
-    (tmp_path / "ready").touch()
-    assert [sourced(step, tmp_path).stdout for _ in range(2)] == ["step\n", ""]
-    assert [path.name for path in (tmp_path / "out").rglob("*")] == ["text", "file"]
-
-
-def test_a_download_is_compared_with_what_the_results_were_made_of(tmp_path: Path) -> None:
-    (tmp_path / "text.gz").write_bytes(gzip.compress(b"text"))
-    digest = hashlib.sha256(b"text").hexdigest()
-    for expected, status in ((digest[::-1], 1), (digest, 0)):
-        done = sourced(f"once got download file://{tmp_path}/text.gz {expected}", tmp_path)
-        assert done.returncode == status and (tmp_path / "got").exists() == (status == 0)
-    assert (tmp_path / "got").read_text() == "text"
-
-
-def test_the_commands_for_a_model_can_be_pasted(tmp_path: Path) -> None:
-    """At the top of the checkout, wherever the recipe was called, and wherever it wrote."""
-    printed = sourced('show_model "$ROOT/runs/an out/a.pt:an out/b.pt" --beam 5', tmp_path).stdout
-    (words,) = re.findall(r"^  rnnsearch translate (.*)", printed, re.MULTILINE)
-    done = subprocess.run(["bash", "-c", f'printf "%s\\n" {words}'], check=True, capture_output=True, text=True)
-    assert done.stdout.splitlines() == ["--model", f"runs/an out/a.pt:{tmp_path}/an out/b.pt", "--beam", "5"]
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ import os
 import shutil
 import signal
 import subprocess
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,26 +24,23 @@ from rnnsearch_fairseq.text.preparation import find_preparations, read_preparati
 from tests.corpus.builders import LANGUAGES, make_pairs, number_pairs, parse, run_script, write_files, write_tsv
 
 PAIRS = [
-    ("Hello, world!", "Bonjour, le monde !"),
     ("It's a well-known story.", "C'est une histoire bien connue."),
     ("Two dogs are playing in the snow.", "Deux chiens jouent dans la neige."),
     ("The dog's ball is red & blue.", "La balle du chien est rouge & bleue."),
     ('She said: "I don\'t know."', "Elle a dit : « Je ne sais pas. »"),
     ("", ""),
     ("The dogs played; the cats slept.", "Les chiens ont joué ; les chats ont dormi."),
-    ("Is the garden well-kept?", "Le jardin est-il bien entretenu ?"),
     ("Dr. Smith isn't here.", "Le Dr Smith n'est pas là."),
     ("The naïve café owner smiled.", "Le propriétaire naïf du café sourit."),
     ("100% of dogs play.", "100 % des chiens jouent."),
     ("One | two [three].", "Un | deux [trois]."),
-    ("Men are playing cards.", "Des hommes jouent aux cartes."),
     ("The snow is playing tricks.", "La neige joue des tours."),
     ("Good night!", "Aujourd'hui, bonne nuit !"),
 ]
 
 NAMES = {"train": "train", "valid": "dev.2016", "test": "test.flickr"}
 OPTIONS = [word for part, name in NAMES.items() for word in (f"--{part}", name)]
-SIZES = {"train": 15, "valid": 3, "test": 5}
+SIZES = {"train": 12, "valid": 3, "test": 5}
 PIECES = 90
 Capture = pytest.CaptureFixture[str]
 
@@ -155,12 +153,11 @@ def test_training_pairs_are_limited_by_their_words_and_shuffled_together(
 ) -> None:
     run(raw, tmp_path / "plain", *OPTIONS, "--bpe", "0")
     short = [pair for pair in read_pairs(tmp_path / "plain") if all(1 <= len(line.split()) <= 7 for line in pair)]
-    assert 3 < len(short) < 12
     for path in raw.iterdir():
         path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))  # line ends of Windows change nothing
     run(raw, tmp_path / "short", *OPTIONS, "--bpe", bpe, "--max-words", "7", "--shuffle", "1")
     joined = [tuple(line.replace("@@ ", "") for line in pair) for pair in read_pairs(tmp_path / "short")]
-    assert sorted(joined) == sorted(short) != joined
+    assert sorted(joined) == sorted(short) != joined and 3 < len(short) < 10
     assert bpe == "40" or read_pairs(tmp_path / "plain", "test") == read_pairs(tmp_path / "short", "test")
 
 
@@ -209,12 +206,13 @@ def test_a_failed_command_leaves_the_folder_as_it_was_and_text_is_prepared_anew(
     run(corpus, out, "--bpe", "30")
     before, test = contents(out), read_pairs(out / "raw", "test")
     itself = (*(out / "raw" / f"train.{language}" for language in LANGUAGES), out)
-    for words, named in (
-        ((corpus, out, "--split", "9", "9", "--sentencepiece", "10"), "--sentencepiece 10"),
-        ((corpus, out, "--max-words", "2"), "--max-words"),
-        (itself, r"train\.en"),
-        ((out / "raw", corpus), r"corpus\.tsv"),
-    ):
+    refused = {
+        "--sentencepiece 10": (corpus, out, "--split", "9", "9", "--sentencepiece", "10"),
+        "--max-words": (corpus, out, "--max-words", "2"),
+        r"train\.en": itself,
+        r"corpus\.tsv": (out / "raw", corpus),
+    }
+    for named, words in refused.items():
         with pytest.raises(InputError, match=named):
             run(*words)
         assert contents(out) == before
@@ -228,9 +226,8 @@ def test_a_failed_command_leaves_the_folder_as_it_was_and_text_is_prepared_anew(
 def test_what_a_killed_command_left_is_removed_and_a_second_command_is_refused(tmp_path: Path, run: Any) -> None:
     (corpus,), out = write_tsv(tmp_path, number_pairs(300)), tmp_path / "out"
     command = (corpus, "--bpe", "0", out)  # an option may also stand before OUT
-    with write_folder(out) as other, pytest.raises(InputError, match="another command writes to it"):
+    with write_folder(out), pytest.raises(InputError, match="another command writes to it"):
         run(*command)
-    assert not other.exists()
     (out / ".new" / "raw").mkdir(parents=True)
     (out / ".new" / "old").touch()
     run(*command)
@@ -275,27 +272,26 @@ def test_the_script_trains_translates_and_scores_in_a_folder_that_was_moved(tmp_
     script = folder / "train.sh"
     text = script.read_text().replace("update 2000", "update 3")
     script.write_text(text.replace("gru_small", "gru_small --hidden-size 8"))
-    environment = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
-
-    def start() -> subprocess.CompletedProcess[str]:
-        words = ["bash", script]
-        return subprocess.run(words, cwd="/", env=environment, check=False, capture_output=True, encoding="utf-8")
-
+    start = partial(
+        subprocess.run,
+        ["bash", script],
+        cwd="/",
+        env={**os.environ, "CUDA_VISIBLE_DEVICES": ""},
+        capture_output=True,
+        text=True,
+    )
     (folder / "bin.part").mkdir()  # of a start that was killed
     first = start()
     assert first.returncode == 0, first.stderr
     assert "BLEU|" in first.stdout and "chrF2|" in first.stdout and "Warning" not in first.stderr
     assert f"{folder}/model" in first.stdout and "update 3 of 2,000" in first.stdout
     assert len(read(folder / "test.hyp.fr")) == 15
-    files = [path for path in folder.rglob("*") if path.is_file()]
-    times = [path.stat().st_mtime_ns for path in files]
-    again = start()
-    assert again.returncode == 0 and first.stdout.endswith(again.stdout)
-    assert times == [path.stat().st_mtime_ns for path in files]
+    times = {path: path.stat().st_mtime_ns for path in folder.rglob("*") if path.is_file()}
+    assert first.stdout.endswith(start(check=True).stdout)
+    assert times == {path: path.stat().st_mtime_ns for path in times}
     with open(folder / ".lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        refused = start()
-        assert refused.returncode == 1 and str(folder) in refused.stderr
+        assert str(folder) in start().stderr
 
 
 def test_training_is_longer_on_more_text(tmp_path: Path) -> None:
