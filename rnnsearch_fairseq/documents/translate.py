@@ -2,7 +2,8 @@
 
 Lines: each line of FILE or of standard input gives one line of output. A line without a letter stays as it is. A line
 that cannot be read is named on standard error and left blank, and the command then ends with status 1. With --nbest, a
-line of output is the number of the line (from 1), the search's score and the translation, with tabs between.
+line of output is the number of the line (from 1), the search's score and the translation, with tabs between. With
+--output, lines replace a file that exists.
 
 Documents: PO (.po), XLIFF (.xlf, .xliff), Qt's .ts, Markdown (.md) and HTML (.html), also packed (.gz). Messages that
 have a translation keep it. A new translation in PO, XLIFF and TS is marked for review; Markdown and HTML have no such
