@@ -101,7 +101,7 @@ def test_a_terminal_is_prompted(command: Command, monkeypatch: pytest.MonkeyPatc
 def test_text_in_another_language_is_doubted_once(command: Command, tmp_path: Path) -> None:
     (tmp_path / "text").write_text(f"{FRENCH}\n" * 9)
     (tmp_path / "a.po").write_text("\n".join(f'msgid "{FRENCH} {n}"\nmsgstr ""\n' for n in range(9)))
-    doubts = [command(tmp_path / name, "--output", tmp_path / f"{name}.out")[1] for name in ("text", "a.po")]
+    doubts = [command(tmp_path / name, "--output", tmp_path / f"out.{name}")[1] for name in ("text", "a.po")]
     assert [
         f"{name}: of 9 places in the en text, 9 look like" in doubt for name, doubt in zip(("text", "a.po"), doubts)
     ]
@@ -337,20 +337,20 @@ REFUSED = [
     ("text --model bahdanau_gru --output bahdanau_gru/checkpoints/checkpoint_best.pt", REPLACED),
     ("docs/a.po", "as --output"),
     ("docs/a.po --output out --nbest 2", "a document; leave out --nbest"),
-    ("docs/a.po --output d", "d: is there already"),
-    ("docs/a.po --output out.md", r"out\.md: its name is of another format; let it end in \.po"),
+    ("docs/a.po --output reviewed/sub/a.po", "reviewed/sub/a.po: is there already"),
+    *((f"docs/a.po --output {name}", "format; give one that ends in .po") for name in ("out.md", "out/")),
     ("docs --output reviewed", "reviewed/sub/a.po: is there already"),
     ("picture", "picture: not text"),
-    ("latin.po --output out", r"latin\.po, line 6: not text in UTF-8"),
+    ("latin.po --output out.po", r"latin\.po, line 6: not text in UTF-8"),
     ("docs/a.po --output docs/a.po", REPLACED),
     ("docs --output docs/fr", "it would"),
     ("docs/sub --output docs", REPLACED),
     ("docs/a.po --output docs/a.po/b.po", REPLACED),
     ("empty --output out", "empty: holds no PO, XLIFF"),
     ("bad --output out", r"b\.po: not PO"),
-    ("de.po --output out", r"de\.po: asks for 'de', and the model writes fr"),
+    ("de.po --output out.po", r"de\.po: asks for 'de', and the model writes fr"),
     ("fifo.po --output out", "fifo.po: not a regular file"),
-    ("a.tmx --output out", r"a\.tmx: not XLIFF"),
+    ("a.tmx --output out.tmx", r"a\.tmx: not XLIFF"),
 ]
 
 
@@ -375,7 +375,7 @@ def test_what_cannot_work_is_refused(
     for words, message in REFUSED:
         with pytest.raises(InputError, match=message):
             command(*words.split())
-        assert not (tmp_path / "out").exists()
+        assert not [*tmp_path.glob("out*")]
 
 
 @pytest.mark.parametrize(
