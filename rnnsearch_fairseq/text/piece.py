@@ -77,7 +77,7 @@ class Piece:
     def __init__(self, text: str, reader: Reader = Reader()) -> None:
         self.text, self._reader = text, reader
         self._from, self._to = (HABITS.get(language, Habits()) for language in reader.languages)
-        self._label = _accelerator(text)
+        self._label = _accelerator(text) if reader.masks else ""
         self._plain = reader.terms.put_into(text.replace(self._label, "", 1) if self._label else text)
         found = scan(self._plain, reader.known, reader.terms.kept)
         places = found.kept if reader.masks else [(start, end) for _, start, end in found.constructs]

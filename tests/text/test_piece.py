@@ -79,6 +79,11 @@ def test_text_is_masked_and_restored(source: str, masked: str, written: str, res
     assert piece.restore(written) == restored
 
 
+def test_a_model_without_symbols_reads_and_writes_a_label_as_it_is() -> None:
+    piece = Piece("&File", Reader(masks=False))
+    assert (piece.masked, piece.restore("&Fichier")) == ("&File", "&Fichier")
+
+
 def test_numbers_stand_for_placeholders_that_are_numbers() -> None:
     piece = Piece("%d files in {n} folders of %s", FRENCH)
     assert piece.counted == "100 files in 15 folders of ⟦3⟧"
