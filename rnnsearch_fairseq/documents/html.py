@@ -11,11 +11,12 @@ import re
 from collections.abc import Iterator
 from html import escape
 from itertools import accumulate, chain, islice, pairwise
+from operator import itemgetter
 from typing import Any
 
 from turbohtml import parse, tokenize, unescape
 
-from rnnsearch_fairseq.documents.units import SHOWN, Document, Page, Part, Place, Unit
+from rnnsearch_fairseq.documents.units import SHOWN, Document, Page, PageUnit, Part, Place
 from rnnsearch_fairseq.text.markup import LETTER
 
 # Elements inside a text; the others begin and end texts.
@@ -33,6 +34,7 @@ KEPT = {
 VOID = {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "param", "source", "track", "wbr"}
 MAX_OPEN = 100  # elements around another one whose end tags may end it
 ATTRIBUTES = {"alt", "aria-label", "placeholder", "title"}  # for readers
+NAMED = {*ATTRIBUTES, "lang", "value", "xml:lang"}
 BLANKS = re.compile("[\t\n\f\r ]+")
 
 
@@ -43,18 +45,14 @@ def read_html(content: bytes) -> Document:
     return Document(page, [*html_units(page, (0, len(content)))])
 
 
-def html_units(page: Page, place: Place) -> Iterator[Unit]:
+def html_units(page: Page, place: Place) -> Iterator[PageUnit]:
     """The units of a part of a page."""
     # Latin-1 has a character for each byte, and HTML's signs are those of ASCII. turbohtml reads all ends of lines as
     # "\n", and its tokenizer passes over "</>".
     text = page.content[slice(*place)].decode("latin-1")
     text = text.replace("\r\n", " \n").replace("\r", "\n").replace("</>", "<!>")
     kept, last = dict[int, int](), 0  # where elements that are not translated begin and end
-    elements = [
-        (node.source_location, node) for node in parse(text, source_locations=True).descendants if _has_place(node)
-    ]
-    for location, element in sorted(elements, key=lambda located: located[0].start_tag.start_offset):
-        start = location.start_tag.start_offset
+    for start, element in sorted(_elements(text), key=itemgetter(0)):
         if start >= last and _is_kept(element):
             kept[start] = last = _find_end(element, len(text))
         elif start >= last:
@@ -76,6 +74,13 @@ def html_units(page: Page, place: Place) -> Iterator[Unit]:
             yield from _text_unit(page, parts)
             parts = []
     yield from _text_unit(page, parts)
+
+
+def _elements(text: str) -> Iterator[tuple[int, Any]]:
+    """Where elements begin that matter here. The others are left out, since each takes memory."""
+    for element in parse(text, source_locations=True).iter_elements():
+        if (_is_kept(element) or not NAMED.isdisjoint(element.attrs)) and _has_place(element):
+            yield element.source_location.start_tag.start_offset, element
 
 
 def _has_place(node: Any) -> bool:
@@ -124,12 +129,12 @@ def _inline_tag(place: Place, token: Any, kind: str, number: int) -> Part:
     return Part(f"<{token.tag}{attributes}{end}>", place, "-" if end else token.tag)
 
 
-def _text_unit(page: Page, parts: list[Part]) -> Iterator[Unit]:
+def _text_unit(page: Page, parts: list[Part]) -> Iterator[PageUnit]:
     """The unit of a text, if it has letters; blanks, comments and images around it are no part of it."""
     if any(LETTER.search(part.shown) for part in parts if not part.tag and not SHOWN.fullmatch(part.shown)):
         inner = [number for number, part in enumerate(parts) if part.tag != "-" and part.shown != " "]
         parts = parts[inner[0] : inner[-1] + 1]
-        yield page.unit((parts[0].written[0], parts[-1].written[1]), parts, _encode)
+        yield PageUnit(page, (parts[0].written[0], parts[-1].written[1]), parts, _encode)
 
 
 def _encode(text: str) -> str:
@@ -137,7 +142,7 @@ def _encode(text: str) -> str:
     return text if text.startswith("&") and SHOWN.fullmatch(text) else escape(text, quote=False)
 
 
-def _attribute_units(page: Page, first: int, element: Any) -> Iterator[Unit]:
+def _attribute_units(page: Page, first: int, element: Any) -> Iterator[PageUnit]:
     """The units of attributes that readers see; where a page names its language is kept in mind.
 
     ``first``: where the part of the page begins that has the element.
@@ -151,7 +156,7 @@ def _attribute_units(page: Page, first: int, element: Any) -> Iterator[Unit]:
             page.languages.append(place)
         elif (name in ATTRIBUTES or (is_button and name == "value")) and LETTER.search(value or ""):
             source = unescape(written.decode().strip("\"'")).strip()
-            yield page.unit(place, [Part(source, place)], _encode_value, ('"', '"'))
+            yield PageUnit(page, place, [Part(source, place)], _encode_value, ('"', '"'))
 
 
 def _encode_value(text: str) -> str:

@@ -18,7 +18,7 @@ from typing import Any
 from pyromark import Options, events_with_range
 
 from rnnsearch_fairseq.documents.html import html_units
-from rnnsearch_fairseq.documents.units import SHOWN, Document, Page, Part, Place, Unit
+from rnnsearch_fairseq.documents.units import SHOWN, Document, Page, PageUnit, Part, Place
 from rnnsearch_fairseq.text.markup import LETTER
 
 OPTIONS = Options.ENABLE_TABLES | Options.ENABLE_FOOTNOTES | Options.ENABLE_DEFINITION_LIST
@@ -62,12 +62,12 @@ def read_markdown(content: bytes) -> Document:
     code: list[Place] = []
     units = [*_read_blocks(page, readable, code)]
     starts, ends = zip(*code, (len(content), len(content)))
-    titles = [title for start, title in titles if starts[bisect_right(ends, start)] > start]
+    titles = [title for title in titles if starts[bisect_right(ends, title.place[0])] > title.place[0]]
     return Document(page, [*titles, *units])
 
 
-def _read_lines(page: Page) -> tuple[str, list[tuple[int, Unit]]]:
-    """The page for the parser, and where titles in quotation marks begin, with their units.
+def _read_lines(page: Page) -> tuple[str, list[PageUnit]]:
+    """The page for the parser, and the units of titles in quotation marks.
 
     What extensions of Markdown read at the beginning of a line is blank for the parser; all other signs stay in place.
     """
@@ -91,7 +91,7 @@ def _read_lines(page: Page) -> tuple[str, list[tuple[int, Unit]]]:
             if title[2] and b"[" not in title[2] and LETTER.search(title[2].decode()):
                 place = start + title.start(2), start + title.end(2)
                 parts = [Part(title[2].decode(), place)]
-                titles.append((place[0], page.unit(place, parts, lambda text: text.replace('"', "'"))))
+                titles.append(PageUnit(page, place, parts, lambda text: text.replace('"', "'")))
         elif not KEPT_LINE.fullmatch(text):
             changed = text
         lines.append(prefix + changed + line[len(prefix) + len(text) :])
@@ -99,7 +99,7 @@ def _read_lines(page: Page) -> tuple[str, list[tuple[int, Unit]]]:
     return b"".join(lines).replace("\ufeff".encode(), b"   ").decode(), titles
 
 
-def _read_blocks(page: Page, readable: str, code: list[Place]) -> Iterator[Unit]:
+def _read_blocks(page: Page, readable: str, code: list[Place]) -> Iterator[PageUnit]:
     """The units of the texts of a page and of its HTML; the places of blocks of ``code`` are added to it."""
     inside: set[str] = set()  # blocks
     slugs: Counter[str] = Counter()
@@ -122,7 +122,7 @@ def _read_blocks(page: Page, readable: str, code: list[Place]) -> Iterator[Unit]
         (inside.add if kind == "Start" else inside.discard)(name)
 
 
-def _read_text(page: Page, events: list[Event], inside: set[str], slugs: Counter[str]) -> Iterator[Unit]:
+def _read_text(page: Page, events: list[Event], inside: set[str], slugs: Counter[str]) -> Iterator[PageUnit]:
     """The unit of a text, if it has letters outside code and addresses."""
     content = page.content
     tags, has_letters, (start, end) = _find_tags(content, events)
@@ -146,7 +146,7 @@ def _read_text(page: Page, events: list[Event], inside: set[str], slugs: Counter
     is_name = not inside.isdisjoint(["Heading", "DefinitionListTitle"])
     is_name = is_name and NAME.fullmatch("".join(part.shown for part in parts)) is not None
     if not is_name and any(LETTER.search(part.shown) for part in parts if not part.tag):
-        yield page.unit((start, end), parts, str, (before, ""))
+        yield PageUnit(page, (start, end), parts, str, (before, "") if before else ("", ""))
 
 
 def _find_tags(content: bytes, events: list[Event]) -> tuple[list[tuple[Place, Part]], bool, Place]:

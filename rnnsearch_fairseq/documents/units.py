@@ -14,7 +14,7 @@ Place = tuple[int, int]  # where a part of a page begins and ends, in bytes
 
 @dataclass(slots=True)
 class Unit:
-    """What is translated at a time: a message, a segment, or a text of a page."""
+    """What is translated at a time in PO, TS and XLIFF: a message, a unit or a segment. Pages have a `PageUnit`."""
 
     name: str  # where it is in the document, for messages
     sources: list[str]  # the text, or its singular and its plural
@@ -46,35 +46,6 @@ class Page:
         self.changes: dict[int, tuple[int, Sequence[str | Place]]] = {}
         self.languages: list[Place] = []
         self._starts: list[int] = []
-        self._line_ends = [line_end.start() for line_end in re.finditer(b"\n", content)]
-
-    def unit(
-        self, place: Place, parts: Sequence[Part], encode: Callable[[str], str], around: tuple[str, str] = ("", "")
-    ) -> Unit:
-        """The unit of a text, without the blanks around the text.
-
-        ``encode`` gives what is written for the text of a translation. ``around`` is written before and after it.
-        """
-        content = self.content[slice(*place)]
-        start, end = place[1] - len(content.lstrip()), place[0] + len(content.rstrip())
-        source, tags = "".join(part.shown for part in parts).strip(" "), [part for part in parts if part.tag]
-
-        def fill(texts: Sequence[str]) -> str:
-            if texts[0] == source:
-                return ""
-            if (written := place_tags(texts[0], tags, encode)) is None:
-                return WRONG_TAGS
-            self.changes[start] = end, [around[0], *written, around[1]]
-            return ""
-
-        def describe(text: str) -> str:
-            for shown, written, _ in tags:
-                part = written if isinstance(written, str) else self.content[slice(*written)].decode()
-                text = text.replace(shown, part)
-            return text
-
-        line = bisect_left(self._line_ends, start) + 1
-        return Unit(f"line {line}", [source], [""], False, fill, describe)
 
     def __bytes__(self) -> bytes:
         self._starts = sorted(self.changes)
@@ -93,11 +64,52 @@ class Page:
         yield self.content[start:end]
 
 
+class PageUnit:
+    """A text of a page, with what a `Unit` has, in little memory; blanks around the text are no part of it.
+
+    ``encode`` gives what is written for the text of a translation. ``around`` is written before and after it.
+    """
+
+    __slots__ = "around", "encode", "page", "place", "sources", "tags"
+    targets, finished = ("",), False
+
+    def __init__(
+        self, page: Page, place: Place, parts: Sequence[Part], encode: Callable[[str], str], around: Any = ("", "")
+    ) -> None:
+        content = page.content[slice(*place)]
+        self.page, self.encode, self.around = page, encode, around
+        self.place = place[1] - len(content.lstrip()), place[0] + len(content.rstrip())
+        self.sources = ["".join(part.shown for part in parts).strip(" ")]
+        self.tags = tuple(part for part in parts if part.tag)
+
+    @property
+    def name(self) -> str:
+        """The number of the line."""
+        number = self.page.content.count(b"\n", 0, self.place[0]) + 1
+        return f"line {number}"
+
+    def describe(self, text: str) -> str:
+        """A text in a message to the user, with parts of the page in the place of their tags."""
+        for shown, written, _ in self.tags:
+            part = written if isinstance(written, str) else self.page.content[slice(*written)].decode()
+            text = text.replace(shown, part)
+        return text
+
+    def fill(self, texts: Sequence[str]) -> str:
+        """Write a translation, or return why it is not written."""
+        if texts[0] == self.sources[0]:
+            return ""
+        if (written := place_tags(texts[0], self.tags, self.encode)) is None:
+            return WRONG_TAGS
+        self.page.changes[self.place[0]] = self.place[1], [self.around[0], *written, self.around[1]]
+        return ""
+
+
 class Document(NamedTuple):
     """A document and its units that may be translated."""
 
     store: Any  # ``bytes`` writes it
-    units: Sequence[Unit]
+    units: Sequence[Unit | PageUnit]
     language: str | None = None  # of the translations; None: not named
 
     def write(self, language: str) -> bytes:
