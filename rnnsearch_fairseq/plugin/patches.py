@@ -85,9 +85,9 @@ def resume(load_checkpoint: Callable[..., Any], cfg: Any, trainer: Trainer, **pa
         if isinstance(trainer.lr_scheduler, ReduceLROnPlateauLRSchedule):
             # The learning rate falls only after the checkpoint at the end of the epoch is saved.
             trainer.lr_step(state["train_iterator"]["epoch"] - 1, state.get("val_loss"))
-    updates = trainer.get_num_updates()
-    if updates > 0 and updates == trainer.cfg.optimization.max_update:
-        logger.info(f"nothing to do: the {updates} updates of --max-update are done")
+    updates, limit = trainer.get_num_updates(), trainer.cfg.optimization.max_update
+    if 0 < limit <= updates:
+        logger.info(f"nothing to do: {updates} updates are done, and --max-update is {limit}")
         raise SystemExit(0)
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _note_signal)

@@ -5,8 +5,6 @@ from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
-import numpy as np
-
 from rnnsearch_fairseq.errors import InputError, quote
 
 
@@ -40,8 +38,11 @@ class LengthStatistics:
     def read(cls, path: Path) -> "LengthStatistics":
         """The statistics in a file."""
         try:
-            rows = np.loadtxt(path, dtype=np.int64, ndmin=2).tolist()
+            lines = path.read_text(encoding="utf-8").splitlines()
+            rows = [tuple(map(int, line.split())) for line in lines if not line.startswith("#")]
+            if not rows or min(map(min, rows)) < 0:
+                raise ValueError("it has no counts, or negative ones")
             return cls({(source, target): pairs for source, target, pairs in rows})
-        except (OSError, ValueError) as error:  # a line of text, or too few numbers
+        except (OSError, ValueError) as error:  # also a line of text, or too few numbers
             cure = "give what python -m recipes.trees.lengths wrote"
             raise InputError(f"--length-statistics {path}: cannot be read ({quote(error)}); {cure}") from error

@@ -175,9 +175,10 @@ def test_a_training_broken_within_and_after_an_epoch_ends_as_an_unbroken_one(
     assert_same(whole, within, after, end)
     if name == "small":
         assert len(rnnsearch_fairseq.load(end.last).translate(["the baker lives here ."], max_len_b=5)) == 1
-        again = train(data, tmp_path, words=COMMANDS[name])
-        assert (again.status, again.updates()) == (0, [])
-        assert "nothing to do: the 22 updates of --max-update are done" in again.printed
+        for limit in ("22", "21"):
+            again = train(data, tmp_path, "--max-update", limit, words=COMMANDS[name])
+            assert (again.status, again.updates()) == (0, [])
+            assert f"nothing to do: 22 updates are done, and --max-update is {limit}" in again.printed
     if name == "trees":
         rates = {record["num_updates"]: record["lr"] for record in whole.updates()}
         assert (rates["12"], rates["13"]) == ("1", "0.5")

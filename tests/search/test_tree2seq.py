@@ -95,7 +95,7 @@ def test_probabilities_are_relative_frequencies() -> None:
 
 
 def test_missing_and_malformed_statistics_are_refused(tmp_path: Path) -> None:
-    for text in ("3\t4\n", "3\t4\t1\n3\tx\t1\n"):
+    for text in ("3\t4\n", "3\t4\t1\n3\tx\t1\n", "3\t4\t-1\n", "# source words, target words, pairs\n"):
         (tmp_path / "lengths").write_text(text)
         with pytest.raises(InputError, match=r"lengths: .*recipes\.trees\.lengths"):
             LengthStatistics.read(tmp_path / "lengths")
