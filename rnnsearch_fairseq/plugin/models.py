@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -203,18 +204,13 @@ def train_as_in_the_paper(args: Any) -> None:
     logger.warning(f"there is no --optimizer, so the training is the first paper's: {chosen}")
 
 
-def register_architectures(model: str, architectures: dict[str, dict[str, Any]]) -> None:
-    """Register the settings of each architecture for ``--arch``, and its name for Hydra's ``model._name``."""
-    for name, settings in architectures.items():
-
-        def architecture(args: Any, settings: dict[str, Any] = settings) -> None:
-            for option, value in settings.items():
-                if getattr(args, option, None) is None:
-                    setattr(args, option, value)
-            if model == "rnnsearch":
-                train_as_in_the_paper(args)
-
-        register_model_architecture(model, name)(architecture)
+def set_architecture(settings: dict[str, Any], args: Any) -> None:
+    """Set the options of an architecture that were not given."""
+    for name, value in settings.items():
+        if getattr(args, name, None) is None:
+            setattr(args, name, value)
+    if getattr(args, "arch", None) in rnnsearch.ARCHITECTURES:
+        train_as_in_the_paper(args)
 
 
 @dataclass
@@ -243,5 +239,6 @@ class Tree2SeqModel(NetworkModel):
     initialize = staticmethod(initialize_uniform)
 
 
-register_architectures("rnnsearch", rnnsearch.ARCHITECTURES)
-register_architectures("tree2seq", tree2seq.ARCHITECTURES)
+for _model, _network in (("rnnsearch", rnnsearch), ("tree2seq", tree2seq)):  # for --arch, and Hydra's model._name
+    for _name, _settings in _network.ARCHITECTURES.items():
+        register_model_architecture(_model, _name)(partial(set_architecture, _settings))

@@ -11,6 +11,7 @@ import re
 import signal
 import sys
 import time
+from datetime import timedelta
 from pathlib import Path
 
 from rnnsearch_fairseq.command_line import count, make_parser
@@ -56,9 +57,8 @@ class Progress:
         valid = "" if kind == UPDATES else "development "
         parts += [f"{valid}{name} {statistics[key]:.2f}" for key, name in STATISTIC_NAMES.items() if key in statistics]
         if self._total and updates < self._total and statistics.get("ups"):
-            seconds = (self._total - updates) / statistics["ups"]
-            unit, size = ("hours", 3600) if seconds > 5400 else ("min", 60) if seconds > 120 else ("s", 1)
-            parts.append(f"about {max(1, seconds / size):.{int(size == 3600)}f} {unit} left")
+            left = timedelta(seconds=max(1, round((self._total - updates) / statistics["ups"])))
+            parts.append(f"about {left} left")
         return f"  {self._name}{' | '.join(parts)}"
 
 

@@ -30,15 +30,15 @@ def test_a_line_says_how_far_and_how_long_at_the_speed_of_now() -> None:
     at = {0: (100, 1.475), 9: (110, 2), 10: (150, 5), 19: (190, 2)}  # seconds: updates, and updates a second
     lines = [progress.show(inner_line(updates, 9.5, ups=ups), now) for now, (updates, ups) in at.items()]
     assert lines == [
-        "  model: update 100 of 8,850 | perplexity 9.50 | about 1.6 hours left",
+        "  model: update 100 of 8,850 | perplexity 9.50 | about 1:38:52 left",
         None,
-        "  model: update 150 of 8,850 | perplexity 9.50 | about 29 min left",
+        "  model: update 150 of 8,850 | perplexity 9.50 | about 0:29:00 left",
         None,
     ]
     validated = progress.show(valid_line(1, 5, updates=200, bleu=30.25), 20)
     assert validated == "  model: update 200 of 8,850 | development perplexity 40.50 | development BLEU 30.25"
     assert progress.show(train_line(2), 40) is None
-    assert progress.show(inner_line(8840, 9, ups=50), 40).endswith("| about 1 s left")
+    assert progress.show(inner_line(8840, 9, ups=50), 40).endswith("| about 0:00:01 left")
     assert progress.show(inner_line(8850, 9, ups=50), 60) == "  model: update 8,850 of 8,850 | perplexity 9.00"
 
 
@@ -67,7 +67,7 @@ def test_the_log_is_kept_whole_also_after_ctrl_c(tmp_path: Path) -> None:
     process.wait()
     assert process.returncode == 0
     assert shown.decode().splitlines() == [
-        "  update 100 of 363 | perplexity 548.70 | about 109 s left",
+        "  update 100 of 363 | perplexity 548.70 | about 0:01:49 left",
         "  update 363 of 363 | development perplexity 40.50",
         "  error: no room",
     ]
