@@ -36,32 +36,26 @@ class SearchStep:
         if self.has_attention:
             state_weights.append(2 * decoder.attention.from_state.weight)
             self.energy = 2 * decoder.attention.energy.weight
-        from_state = self._pools_last(readout.from_state.weight)
         if decoder.reads_current_state:
-            self.times_read_state = packed_matmul(from_state)
+            self.times_read_state = packed_matmul(readout.from_state.weight)
         else:
-            state_weights.append(from_state)
+            state_weights.append(readout.from_state.weight)
         self.state_parts = [len(weight) for weight in state_weights]
         self.times_state = packed_matmul(torch.cat(state_weights))
         self.times_reset_state = packed_matmul(unit.from_reset_state.weight)
-        self.bias = torch.cat([F.pad(unit.bias, (0, 2 * self.size)), self._pools_last(readout.from_state.bias)])
-        word_weight = torch.cat([unit.from_input.weight, self._pools_last(readout.from_word.weight)])
+        self.bias = torch.cat([F.pad(unit.bias, (0, 2 * self.size)), readout.from_state.bias])
+        word_weight = torch.cat([unit.from_input.weight, readout.from_word.weight])
         self.table = self.times_word = None
         if len(table) * len(word_weight) * word_weight.element_size() <= MAX_TABLE_BYTES:
             self.table = F.linear(table + decoder.embedding.bias, word_weight, self.bias)
         else:
             self.times_word = packed_matmul(word_weight)
 
-    def _pools_last(self, units: Tensor) -> Tensor:
-        """Reorder the maxout layer's units, dimension 0: the maximum of whole vectors is faster."""
-        return units.unflatten(0, (-1, self.pool)).transpose(0, 1).flatten(0, 1)
-
     def prepare_memory(self, memory: Memory) -> Memory:
         """The ``memory`` for :meth:`__call__`, with [C; C_z; C_r; C_o] h_j ``(3n + k l)`` for h_j and doubled keys."""
         rows = memory.annotations.flatten(0, -2)
         layers = self.decoder.unit.from_context, self.decoder.readout.from_context
-        for_unit, for_readout = (linear(rows, layer.weight) for layer in layers)
-        products = torch.cat([for_unit, self._pools_last(for_readout.T).T], dim=1)
+        products = torch.cat([linear(rows, layer.weight) for layer in layers], dim=1)
         keys = 2 * memory.keys if self.has_attention else None
         return memory._replace(annotations=products.unflatten(0, memory.annotations.shape[:-1]), keys=keys)
 
@@ -107,7 +101,7 @@ class SearchStep:
             units = self.times_read_state(after.state, for_readout)
         else:
             units = for_readout + products[-1]
-        features, readout = units.unflatten(1, (self.pool, -1)).amax(dim=1), self.decoder.readout
+        features, readout = units.unflatten(1, (-1, self.pool)).amax(dim=2), self.decoder.readout
         if readout.factor is not None:
             features = readout.factor(features)
         return self.times_vocabulary(features, readout.to_vocabulary.bias), weights, after
