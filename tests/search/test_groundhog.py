@@ -10,7 +10,7 @@ import pytest
 import torch
 from fairseq import checkpoint_utils
 
-from recipes.groundhog import convert
+from recipes.groundhog.__main__ import convert
 from rnnsearch_fairseq.search import Hypothesis
 from tests.builders import EOS, PAD, from_original, groundhog_model, make_sample
 from tests.reference import groundhog as reference
@@ -122,7 +122,7 @@ def test_a_search_that_fails_is_logged(caplog: pytest.LogCaptureFixture) -> None
 def converted(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Any]:
     folder = tmp_path_factory.mktemp("converted")
     files = (RECORDED / f"vocab.{language}.json" for language in ("en", "fr"))
-    convert.convert(RECORDED / "search_model.npz", RECORDED / "search_state.json", tuple(files), ("en", "fr"), folder)
+    convert(RECORDED / "search_model.npz", RECORDED / "search_state.json", tuple(files), ("en", "fr"), folder)
     (model,), _, task = checkpoint_utils.load_model_ensemble_and_task(
         [str(folder / "checkpoint.pt")], arg_overrides={"data": str(folder)}
     )
