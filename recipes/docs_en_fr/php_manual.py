@@ -1,10 +1,10 @@
 """Write the sentence pairs of PHP's manual, whose French pages have the elements of the English ones, in their order.
 
-``python -m recipes.docs_en_fr.php_manual DIR OUT``
+``python -m recipes.docs_en_fr.php_manual DIR OUT [LANGUAGE]``
 
-DIR has the clones ``doc-en`` and ``doc-fr``; OUT gets a table, English TAB French. Code is written ````as here````, and
-emphasis ``*so*``. Left out are pages whose elements differ, and pairs that are equal, differ in code, have an entity or
-a reference by number, or twice as many words on one side as on the other.
+DIR has the clones ``doc-en`` and ``doc-fr``, or ``doc-ja`` with the LANGUAGE ``ja``; OUT gets a table, English TAB
+French. Code is written ````as here````, and emphasis ``*so*``. Left out are pages whose elements differ, and pairs that
+are equal, differ in code, have an entity or a reference by number, or twice as many words on one side as on the other.
 """
 
 import sys
@@ -17,6 +17,7 @@ from lxml import etree
 from rnnsearch_fairseq.command_line import program
 from rnnsearch_fairseq.corpus.rows import write_rows
 from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.text.sentences import UNSPACED
 
 # Elements that hold text of their own; that hold code; that are part of a sentence; and that a text cannot show.
 BLOCKS, CODE, PROSE, NO_TEXT = (
@@ -83,19 +84,21 @@ def are_translations(english: str, french: str) -> bool:
     """Whether two texts in the same place are a pair to learn from."""
     codes, other_codes = (Counter(text.split("``")[1::2]) for text in (english, french))
     ratio = (len(french.split()) + 2) / (len(english.split()) + 2)  # two, for the sake of short texts
-    return UNREADABLE not in english + french and english != french and codes == other_codes and 0.5 <= ratio <= 2
+    fits = UNSPACED.search(french) or 0.5 <= ratio <= 2  # Japanese has no blanks between words
+    return bool(fits) and UNREADABLE not in english + french and english != french and codes == other_codes
 
 
 @program
 def main() -> None:
-    folder, out = map(Path, sys.argv[1:])
+    folder, out = map(Path, sys.argv[1:3])
+    language = f"doc-{sys.argv[3] if len(sys.argv) > 3 else 'fr'}"
     pairs: dict[tuple[str, str], None] = {}
-    for page in sorted((folder / "doc-fr").rglob("*.xml")):
-        original = folder / "doc-en" / page.relative_to(folder / "doc-fr")
+    for page in sorted((folder / language).rglob("*.xml")):
+        original = folder / "doc-en" / page.relative_to(folder / language)
         blocks, translated = (read_blocks(path) if path.exists() else [] for path in (original, page))
         if [(name, len(texts)) for name, texts in blocks] == [(name, len(texts)) for name, texts in translated]:
             both = (pair for (_, texts), (_, others) in zip(blocks, translated) for pair in zip(texts, others))
             pairs |= dict.fromkeys(pair for pair in both if are_translations(*pair))
     if not pairs:
-        raise InputError(f"{folder}: no page of doc-fr has the elements of doc-en's; clone both")
+        raise InputError(f"{folder}: no page of {language} has the elements of doc-en's; clone both")
     write_rows([out], (("\t".join(pair),) for pair in pairs))

@@ -1,9 +1,10 @@
 """The tables of the tree-to-sequence paper, Eriguchi et al. (2016), of one's own runs, in Markdown.
 
 RUNS has a folder for each run, named MODEL-OBJECTIVE: MODEL is tree2seq (the paper's), anmt (the sequential model),
-anmt_reversed (the same, reading backwards) or phrases_only (the paper's without sequential LSTMs); OBJECTIVE is
-softmax, blackout500 or blackout2000, by the number of negatives. MODEL-OBJECTIVE-seedN is a further run with another
-seed; claims pool all seeds. In each folder are
+anmt_reversed (the same, reading backwards), phrases_only (the paper's without sequential LSTMs), right or random (the
+paper's with right-branching or random trees, which make a table of controls); OBJECTIVE is softmax, blackout500 or
+blackout2000, by the number of negatives. MODEL-OBJECTIVE-seedN is a further run with another seed; claims pool all
+seeds. In each folder are
 
 train.log    the log of fairseq-train
 lengths20.tok
@@ -16,22 +17,26 @@ Translations and the reference are tokens of the same tokeniser, one sentence a 
 and files that are missing, and whether the numbers agree with the paper's claims, do not agree, or decide nothing. The
 reference and all translations are kept in runs-1.tar.xz beside --output.
 
+With --source there is a table of BLEU by source length, too.
+
   python -m recipes.reproduce.eriguchi_tables RUNS --reference test.ja --output tables.md
 """
 
 import itertools
 import re
 from collections.abc import Mapping, Sequence
+from math import inf
 from pathlib import Path
 
 import torch
 
 from recipes.reproduce.bleu import brevity_penalty
 from recipes.reproduce.bootstrap import ABOVE, HOLM, INTERVAL, PAIRED, Difference, Scored, decide, in_words
+from recipes.reproduce.by_length import span
 from recipes.reproduce.document import Section, bullets, escape, missing, provenance, table, to_markdown
 from recipes.reproduce.epochs import best_epoch, read_log, read_train_log
 from recipes.reproduce.runs import packed
-from recipes.reproduce.systems import read_parallel
+from recipes.reproduce.systems import TestSet, read_parallel, read_test_set
 from recipes.reproduce.token_scores import BLEU, MEASURES, RIBES, UNPENALISED, score_tokens
 from rnnsearch_fairseq.command_line import make_parser, program
 from rnnsearch_fairseq.errors import InputError
@@ -43,16 +48,19 @@ MODELS = {
     "anmt": "ANMT",
     "anmt_reversed": "ANMT, source reversed",
     "phrases_only": "proposed, without sequential LSTMs",
+    "right": "proposed, right-branching trees",
+    "random": "proposed, random trees",
 }
 TABLE_3 = ("tree2seq", "anmt", "anmt_reversed")
 TABLE_5 = ("tree2seq", "phrases_only")
+CONTROLS = ("tree2seq", "right", "random")
 OBJECTIVES = ("blackout500", "blackout2000", "softmax")
 NAME = re.compile(rf"({'|'.join(MODELS)})-({'|'.join(OBJECTIVES)})(-seed[0-9]+)?")
 BEST = "tree2seq-softmax"
 SEARCHED = "tree2seq-blackout2000"  # the model of the paper's Table 4
 PARAMETERS = re.compile(r"num\. shared model params: ([0-9,]{1,20})")
 
-LOG, SCORES, REFERENCE = "train.log", "score.jsonl", "reference.tok"
+LOG, SCORES, REFERENCE, SOURCE = "train.log", "score.jsonl", "reference.tok", "source.tok"
 TRANSLATED = "lengths20"  # the search of Tables 3 and 5
 SEARCHES = {
     "simple6": ("simple", 6),
@@ -80,6 +88,12 @@ TABLE_5_CLAIMS = {
         (f"tree2seq-{name}", f"phrases_only-{name}") for name in OBJECTIVES
     ]
 }
+CONTROL_CLAIMS = {
+    "Parses are better than trees that know nothing of syntax": [
+        (f"tree2seq-{name}", f"{model}-{name}") for model in CONTROLS[1:] for name in OBJECTIVES
+    ]
+}
+LENGTHS = (1, 15, 25, inf)  # the first words of each bin
 HEADER = ("model", "objective", "million parameters", "best epoch", "perplexity", *MEASURES, "brevity penalty")
 HOW = (
     f"In brackets: two scores, their difference, and {INTERVAL}. {PAIRED} A test agrees if the whole interval is "
@@ -174,6 +188,29 @@ def table_5(runs: EriguchiRuns) -> Section:
     return _model_table(runs, "Table 5: the sequential LSTMs", TABLE_5, TABLE_5_CLAIMS)
 
 
+def controls(runs: EriguchiRuns) -> Section:
+    """Trees that know nothing of syntax."""
+    return _model_table(runs, "Controls: trees without syntax", CONTROLS, CONTROL_CLAIMS)
+
+
+def by_length(runs: EriguchiRuns, test: TestSet) -> Section:
+    """BLEU by the words of the source, of the pairs of models that have claims in Table 3 and among the controls."""
+    rows = []
+    claims = itertools.chain(*TABLE_3_CLAIMS.values(), *CONTROL_CLAIMS.values())
+    pairs = [pair for pair in claims if all(map(runs.find_seeds, pair))]
+    for (first, second), (least, after) in itertools.product(pairs, itertools.pairwise(LENGTHS)):
+        inside = test.select_length(least, after - 1)
+        if not inside:
+            continue
+        sides = [[of[BLEU].on(inside).resampled for of in runs.find_seeds(name)] for name in (first, second)]
+        apart = Difference.between(*sides)
+        numbers = [f"{apart.first:.2f}", f"{apart.second:.2f}", f"{apart.first - apart.second:+.2f}"]
+        interval = f"{apart.low:+.2f} to {apart.high:+.2f}"
+        rows.append([first, second, span(least, after - 1), str(len(inside)), *numbers, interval])
+    header = ["A", "B", "words", "sentences", "BLEU of A", "BLEU of B", "A − B", "95 % interval"]
+    return "BLEU by source length", [table(header, rows), "No interval is corrected for their number."]
+
+
 def attention(runs: EriguchiRuns) -> Section:
     """The share of attention on phrases."""
     rows = []
@@ -237,12 +274,16 @@ def agreements(tests: Mapping[str, Sides], same_models: bool = False) -> list[st
     return list(lines.values())
 
 
-def report(runs: EriguchiRuns) -> str:
-    """All tables, as Markdown."""
+def report(runs: EriguchiRuns, test: TestSet | None = None) -> str:
+    """All tables, as Markdown; with a ``test`` set, BLEU by source length, too."""
     sections = [make_section(runs) for make_section in (table_3, table_4, table_5, attention)]
+    if any(name.startswith(CONTROLS[1:]) for name in runs.scores):
+        sections.append(controls(runs))
+    if test is not None:
+        sections.append(by_length(runs, test))
     sections[0][1].insert(0, provenance())
     if runs.others:
-        sections[-1][1].append(escape(f"In no table: {', '.join(runs.others)}."))
+        sections[3][1].append(escape(f"In no table: {', '.join(runs.others)}."))
     return to_markdown([*sections, ("How claims are tested", [escape(HOW)])])
 
 
@@ -253,11 +294,14 @@ def main() -> None:
     tokens = "the test set's target side, as tokens"
     parser.add_argument("--reference", type=Path, metavar="FILE", required=True, help=tokens)
     parser.add_argument("--output", type=Path, metavar="FILE", required=True, help="file to write")
+    parser.add_argument("--source", type=Path, metavar="FILE", help="its source side, for BLEU by source length")
     args = parser.parse_args()
     files = sorted(path for path in args.runs.glob("*/*") if path.suffix == ".tok" or path.name == LOG)
-    contents = {args.output: report(EriguchiRuns(args.runs, args.reference)).encode()}
+    test = read_test_set(args.source, args.reference) if args.source else None
+    contents = {args.output: report(EriguchiRuns(args.runs, args.reference), test).encode()}
     kept = {str(path.relative_to(args.runs)): path.read_bytes() for path in files}
-    contents[args.output.with_name("runs-1.tar.xz")] = packed({REFERENCE: args.reference.read_bytes(), **kept})
+    kept |= {name: path.read_bytes() for name, path in ((REFERENCE, args.reference), (SOURCE, args.source)) if path}
+    contents[args.output.with_name("runs-1.tar.xz")] = packed(kept)
     for path, content in contents.items():
         with open_output(path) as out:
             out.write(content)

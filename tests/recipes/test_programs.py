@@ -99,6 +99,10 @@ MANUAL = {
     "doc-fr/differs.xml": [PAGE.format("Autre", *FRENCH[1:])],
     "doc-fr/only.xml": [PAGE.format(*FRENCH)],
 }
+JAPANESE = {  # has no blanks between words
+    f"doc-{language}/a.xml": [f"<para>{text}</para>"]
+    for language, text in (("en", "Go to the end of the list"), ("ja", "最後へ移動"))
+}
 MESSAGES = {"train": ["Delete the selected files", "Open a file"], "valid": ["Close it"], "test": ["Save"]}
 MESSAGES["held_out"] = ["Delete the selected file"]
 COPIED = {f"{part}.{side}": lines for part, lines in MESSAGES.items() for side in ("en", "fr")}
@@ -147,6 +151,7 @@ PAIRS = ["en", "fr"]
             "7 of 28 pairs",
         ),
         ("docs_en_fr.php_manual . php.tsv", MANUAL, {"php.tsv": IN_THE_SAME_PLACE}, ""),
+        ("docs_en_fr.php_manual . php.tsv ja", JAPANESE, {"php.tsv": ["Go to the end of the list\t最後へ移動"]}, ""),
         (
             "docs_en_fr.passages . out",
             COPIED,

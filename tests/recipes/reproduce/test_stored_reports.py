@@ -20,7 +20,7 @@ ALIGNMENTS = re.compile(r"(RUNS \d, )?(Figure 3|Alignment error rate|Monotony)")
 WITHOUT_LINKS = ("reproduce/adadelta", "reproduce/long_sentences")
 PROGRAMS = {"report": report, "compare": compare, "eriguchi_tables": eriguchi_tables}
 CLAIMS = RECIPES / "reproduce/CLAIMS.md"
-REPORTS = sorted([*RECIPES.glob("**/report.md"), *RECIPES.glob("tanaka_en_ja/**/tables.md")])
+REPORTS = sorted([*RECIPES.glob("**/report.md"), *RECIPES.glob("**/tables.md")])
 
 
 def unpack(archive: Path, folder: Path) -> Path:
