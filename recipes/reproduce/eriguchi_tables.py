@@ -88,11 +88,8 @@ TABLE_5_CLAIMS = {
         (f"tree2seq-{name}", f"phrases_only-{name}") for name in OBJECTIVES
     ]
 }
-CONTROL_CLAIMS = {
-    "Parses are better than trees that know nothing of syntax": [
-        (f"tree2seq-{name}", f"{model}-{name}") for model in CONTROLS[1:] for name in OBJECTIVES
-    ]
-}
+BETTER_THAN_CONTROLS = [(f"tree2seq-{name}", f"{model}-{name}") for model in CONTROLS[1:] for name in OBJECTIVES]
+CONTROL_CLAIMS = {"Parses are better than trees that know nothing of syntax": BETTER_THAN_CONTROLS}
 LENGTHS = (1, 15, 25, inf)  # the first words of each bin
 HEADER = ("model", "objective", "million parameters", "best epoch", "perplexity", *MEASURES, "brevity penalty")
 HOW = (
@@ -188,26 +185,17 @@ def table_5(runs: EriguchiRuns) -> Section:
     return _model_table(runs, "Table 5: the sequential LSTMs", TABLE_5, TABLE_5_CLAIMS)
 
 
-def controls(runs: EriguchiRuns) -> Section:
-    """Trees that know nothing of syntax."""
-    return _model_table(runs, "Controls: trees without syntax", CONTROLS, CONTROL_CLAIMS)
-
-
 def by_length(runs: EriguchiRuns, test: TestSet) -> Section:
-    """BLEU by the words of the source, of the pairs of models that have claims in Table 3 and among the controls."""
+    """BLEU by the words of the source, of each two models that have a claim in Table 3 or are controls."""
     rows = []
-    claims = itertools.chain(*TABLE_3_CLAIMS.values(), *CONTROL_CLAIMS.values())
-    pairs = [pair for pair in claims if all(map(runs.find_seeds, pair))]
-    for (first, second), (least, after) in itertools.product(pairs, itertools.pairwise(LENGTHS)):
-        inside = test.select_length(least, after - 1)
-        if not inside:
-            continue
-        sides = [[of[BLEU].on(inside).resampled for of in runs.find_seeds(name)] for name in (first, second)]
-        apart = Difference.between(*sides)
-        numbers = [f"{apart.first:.2f}", f"{apart.second:.2f}", f"{apart.first - apart.second:+.2f}"]
-        interval = f"{apart.low:+.2f} to {apart.high:+.2f}"
-        rows.append([first, second, span(least, after - 1), str(len(inside)), *numbers, interval])
-    header = ["A", "B", "words", "sentences", "BLEU of A", "BLEU of B", "A − B", "95 % interval"]
+    claims = itertools.chain(*TABLE_3_CLAIMS.values(), BETTER_THAN_CONTROLS)
+    for names, (least, after) in itertools.product(claims, itertools.pairwise(LENGTHS)):
+        inside, seeds = test.select_length(least, after - 1), [runs.find_seeds(name) for name in names]
+        if inside and all(seeds):
+            apart = Difference.between(*([scores[BLEU].on(inside).resampled for scores in side] for side in seeds))
+            numbers = apart.first, apart.second, apart.first - apart.second, apart.low, apart.high
+            rows.append([*names, span(least, after - 1), str(len(inside)), *(f"{number:.2f}" for number in numbers)])
+    header = ["A", "B", "words", "sentences", "BLEU of A", "BLEU of B", "A − B", "95 % interval from", "to"]
     return "BLEU by source length", [table(header, rows), "No interval is corrected for their number."]
 
 
@@ -278,7 +266,7 @@ def report(runs: EriguchiRuns, test: TestSet | None = None) -> str:
     """All tables, as Markdown; with a ``test`` set, BLEU by source length, too."""
     sections = [make_section(runs) for make_section in (table_3, table_4, table_5, attention)]
     if any(name.startswith(CONTROLS[1:]) for name in runs.scores):
-        sections.append(controls(runs))
+        sections.append(_model_table(runs, "Controls: trees without syntax", CONTROLS, CONTROL_CLAIMS))
     if test is not None:
         sections.append(by_length(runs, test))
     sections[0][1].insert(0, provenance())
