@@ -9,6 +9,7 @@ OUT gets {train,valid,test}.{en,ja}, English in small letters, and {train,valid,
   python -m recipes.php_en_ja.pairs php.en-ja.tsv text      # after: pip install "sacrebleu[ja]"
 """
 
+import re
 import sys
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
@@ -21,10 +22,11 @@ from rnnsearch_fairseq.command_line import program
 from rnnsearch_fairseq.corpus.pairs import Pair, read_tsv
 from rnnsearch_fairseq.corpus.rows import texts_of, write_rows
 from rnnsearch_fairseq.text.codec import TextCodec
-from rnnsearch_fairseq.text.markup import SYMBOL, mask_pair, scan
+from rnnsearch_fairseq.text.markup import mask_pair, scan
 from rnnsearch_fairseq.text.preparation import Preparation
 from rnnsearch_fairseq.text.sentences import SENTENCE_END
 
+SYMBOL = re.compile(r"⟦(\d+)⟧")
 SHORTEST, LONGEST = 8, 40  # English words
 MAX_NAMES = 4  # of markup in a sentence
 BLOCK = 200  # messages

@@ -7,11 +7,11 @@
 #
 # --data    table of English, a tab and Japanese; README.md says how to make it
 # --out     output folder (default: runs/php_en_ja); an interrupted run is resumed there
-# --epochs  passes over the training pairs (default: 7; ten at most)
+# --epochs  passes over the training pairs (default: 6; ten at most)
 # --jobs    models to train at a time (default: 1); on a CPU, give the number of cores, and OMP_NUM_THREADS=1
 source "$(dirname "${BASH_SOURCE[0]}")/../setup.sh"
 
-DATA= OUT=$ROOT/runs/php_en_ja EPOCHS=7 JOBS=1
+DATA= OUT=$ROOT/runs/php_en_ja EPOCHS=6 JOBS=1
 parse_options "data= out= epochs= jobs=" "$@"
 [ -n "$DATA" ] || die "give the table: $0 --data TABLE; see $0 --help"
 set_up

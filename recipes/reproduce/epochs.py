@@ -82,7 +82,7 @@ def read_train_log(path: Path) -> list[Epoch]:
         dev = min((dev for dev in validated.values() if dev["epoch"] == train["epoch"]), key=_loss, default={})
         of_dev = (dev.get(name) for name in ("loss", "ppl", "nll_sentence_nats"))
         numbers = updates, train["train_wall"], train.get("nll_sentence_nats")
-        epochs[train["epoch"]] = Epoch(train["epoch"], *numbers, *of_dev)
+        epochs[train["epoch"]] = Epoch(int(train["epoch"]), *numbers, *of_dev)
     if not epochs:
         raise InputError(f"{path}: holds no finished epoch; give the log of fairseq-train --log-format json")
     return list(epochs.values())
