@@ -200,11 +200,10 @@ def mask_pair(source: str, target: str, *what: Any) -> tuple[str, str]:
     If the target lacks a joined span, its parts are compared one by one. For ``what``, see `scan`.
     """
     places = [_joined_and_single(side, *what) for side in (source, target)]
-    counts = [Counter(side[start:end] for start, end in found) for side, found in zip((source, target), places)]
+    ours, theirs = (Counter(side[a:b] for a, b in found) for side, found in zip((source, target), places))
     equal, last = {}, 0
     for start, end in places[0]:
-        span = source[start:end]
-        if start >= last and counts[0][span] == counts[1][span]:
+        if start >= last and ours[span := source[start:end]] == theirs[span]:
             equal[span], last = None, end
     symbols = dict(zip(equal, SYMBOLS))
     return replace(source, places[0], symbols.get), replace(target, places[1], symbols.get)

@@ -29,8 +29,7 @@ CODE_TAGS = re.compile(
 )
 EMPHASIS = frozenset(["b", "em", "i", "strong", "u"])  # a part of the sentence where they begin with a small letter
 LEFT = re.compile(r"""translate=["']no|class=["'][^"']*\bnotranslate""")
-ENDS = {"bpt": "ept", "bx": "ex", "sc": "ec", "sm": "em"}  # of elements of XLIFF that do not hold their text
-BEGINNINGS = {end: begin for begin, end in ENDS.items()}
+BEGINNINGS = {"ept": "bpt", "ex": "bx", "ec": "sc", "em": "sm"}  # of elements of XLIFF that do not hold their text
 ANGULAR = re.compile(r'<x id="(START|CLOSE)_(\w+)"')
 BLOCK = re.compile(r"\{(?:%-?\s*|\{[#/])(\w+)")  # {% if and {{#if
 TITLED = re.compile(r"`[^`\n]*\s<[^`<>\n]+>`")  # a link of RST, which is not cut
@@ -141,8 +140,8 @@ def _role(construct: str, span: str) -> tuple[str, bool]:
     if tag and (angular := ANGULAR.match(span)):
         return angular[2], angular[1] == "START"
     if tag and tag[3]:
-        begin = tag[2] if tag[2] in ENDS else BEGINNINGS.get(tag[2], "")
-        return begin and f"<{begin}", tag[2] in ENDS
+        begin = BEGINNINGS.get(tag[2], tag[2])
+        return (f"<{begin}", begin == tag[2]) if begin in BEGINNINGS.values() else ("", False)
     return (tag[2], not tag[1]) if tag else ("", False)
 
 
@@ -157,11 +156,10 @@ def _split(
     """
     pattern, *finer = patterns
     for first, after in [*(match.span() for match in pattern.finditer(hidden, start, end)), (end, end)]:
-        part = text[start:first]
         longest = SENTENCE_WORDS if pattern is SEPARATOR else PIECE_WORDS
         is_wide = len(SPAN.sub(" ", words[start:first])) > PIECE_CHARACTERS
         spans = {text[span.start() : span.end()] for span in SPAN.finditer(words, start, first)}
-        if finer and (is_wide or count_words(part) > longest or len(spans) > MAX_SPANS):
+        if finer and (is_wide or count_words(text[start:first]) > longest or len(spans) > MAX_SPANS):
             yield from _split(text, hidden, words, start, first, finer)
         else:
             chunks = [chunk.span() for chunk in CHUNK.finditer(words, start, first)] if is_wide else [(start, first)]
