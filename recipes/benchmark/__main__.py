@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from recipes.reproduce.document import table
 from rnnsearch_fairseq.command_line import count, program
 from rnnsearch_fairseq.errors import InputError
 
@@ -62,6 +63,11 @@ class Timing:
     on_gpu: bool
     wall: list[float] = field(default_factory=list)
     cpu: list[float] = field(default_factory=list)
+
+    @property
+    def clocks(self) -> tuple[list[float], list[float]]:
+        """The seconds by the clock that counts, and by the other one."""
+        return (self.wall, self.cpu) if self.on_gpu else (self.cpu, self.wall)
 
 
 class Worker:
@@ -160,26 +166,17 @@ def format_table(timings: Sequence[Timing], unit: str) -> str:
 
     The first columns are of CPU time, or of the clock where the work was on a GPU.
     """
-    on_gpu = timings[0].on_gpu
-    header = [f"{unit}/s of {'the clock' if on_gpu else 'CPU time'}", "slowest to fastest round", "time, relative"]
-    header += [f"{unit}/s of {'CPU time' if on_gpu else 'the clock'}", "peak MB"]
-    lines = [f"| | {' | '.join(header)} |", f"|{'---|' * (len(header) + 1)}"]
-
-    def median_unit(timing: Timing) -> float:
-        return statistics.median(timing.wall if on_gpu else timing.cpu) / timing.count
-
-    for timing in timings:
-        main, second = (timing.wall, timing.cpu) if on_gpu else (timing.cpu, timing.wall)
-        cells = [
-            timing.name,
-            _short(1 / median_unit(timing)),
-            f"{_short(timing.count / max(main))} to {_short(timing.count / min(main))}",
-            f"{median_unit(timing) / median_unit(timings[0]):.2f}",
-            _short(timing.count / statistics.median(second)),
-            "" if timing.peak is None else _short(timing.peak / 1e6),
-        ]
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines)
+    clocks = ["CPU time", "the clock"][:: -1 if timings[0].on_gpu else 1]
+    header = ["", f"{unit}/s of {clocks[0]}", "slowest to fastest round", "time, relative", f"{unit}/s of {clocks[1]}"]
+    rows: list[list[str]] = []
+    medians = [statistics.median(timing.clocks[0]) / timing.count for timing in timings]
+    for timing, seconds in zip(timings, medians):
+        first, second = timing.clocks
+        fastest, slowest = (_short(timing.count / choose(first)) for choose in (min, max))
+        numbers = [_short(1 / seconds), f"{slowest} to {fastest}", f"{seconds / medians[0]:.2f}"]
+        memory = "" if timing.peak is None else _short(timing.peak / 1e6)
+        rows.append([timing.name, *numbers, _short(timing.count / statistics.median(second)), memory])
+    return table([*header, "peak MB"], rows)
 
 
 def _short(value: float) -> str:

@@ -1,6 +1,8 @@
 """Write a small English-French corpus with word alignments and parses.
 
-python -m recipes.grammar corpus
+Every line is one sentence. recipes/grammar/__init__.py says what the corpus promises.
+
+  python -m recipes.grammar corpus
 """
 
 from functools import partial

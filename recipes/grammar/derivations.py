@@ -9,6 +9,8 @@ from recipes.grammar.lexicon import ANY, Adjective, Determiner, Noun, Verb
 from recipes.grammar.phrases import Branch, FrenchWord, Leaf, NounPhrase, Phrase, french_words, pair, rule
 from recipes.grammar.verbs import Complement, Predicate, negate, particle, predicate, verb_group
 
+AND, BUT = ("and", "et"), ("but", "mais")
+
 
 class Grammar:
     """Draws derivations. A rule takes `room`, about how many English words it may use, and divides it up."""
@@ -106,7 +108,7 @@ class Grammar:
         genders = [item.gender for item in items]
         # A group with a masculine member is masculine. Otherwise, if a member's gender is unknown, so is the group's.
         gender = "m" if "m" in genders else None if None in genders else "f"
-        parts = (first, *between, conjunction("and"), last)
+        parts = (first, *between, pair("CC", *AND), last)
         return NounPhrase.make("NP", parts, gender=gender, plural=True, kinds=items[0].kinds)
 
     def noun_phrase(
@@ -306,7 +308,7 @@ class Grammar:
         tense = tense or self.rng.choice(("present", "past"))
         first = self.verb_phrase(subject, self.rng.randrange(2, 5), tense=tense, plain=True).phrase()
         second = self.verb_phrase(subject, left - len(first.words) - 1, tense=tense, plain=True).phrase()
-        joint = conjunction(self.rng.choice(("and", "and", "but")))
+        joint = pair("CC", *self.rng.choice((AND, AND, BUT)))
         return rule("S", (subject, rule("VP", (first, joint, second))))
 
     def complex_clause(self, room: int) -> Phrase:
@@ -373,7 +375,7 @@ class Grammar:
             return Phrase(Branch("S", (*first.english.children, stop.english)), first.french + stop.french)
         parts = [first]
         for clause in later:
-            parts += [pair(",", ",", ","), conjunction(self.rng.choice(("and", "and", "but"))), clause]
+            parts += [pair(",", ",", ","), pair("CC", *self.rng.choice((AND, AND, BUT))), clause]
         return rule("S", (*parts, stop))
 
 
@@ -383,10 +385,6 @@ def idiom(label: str, english: str, french: str) -> Phrase:
     return rule(
         label, [pair(tag, word, french_word) for (word, tag), french_word in zip(tokens, french.split(), strict=True)]
     )
-
-
-def conjunction(english: str) -> Phrase:
-    return pair("CC", english, {"and": "et", "but": "mais"}[english])
 
 
 def fronted(adverbial: Phrase, main: Phrase) -> Phrase:

@@ -170,9 +170,10 @@ def table_4(runs: EriguchiRuns) -> Section:
             words, expected = scores[BLEU].statistics[:, :2].sum(axis=0)
             label, beam = SEARCHES[search]
             rows.append([name, label, str(beam), *describe_scores(scores), f"{words / expected:.3f}"])
+    models = dict.fromkeys(name.partition("-seed")[0] for name in runs.searched)
     claims: dict[str, dict[str, Sides]] = {claim: {} for claim in SEARCH_CLAIMS}
     for claim, pairs in SEARCH_CLAIMS.items():
-        for name, (better, worse) in itertools.product(dict.fromkeys(map(_without_seed, runs.searched)), pairs):
+        for name, (better, worse) in itertools.product(models, pairs):
             seeds = [runs.searched.get(f"{name}{seed}", {}) for seed in runs.seeds]
             both = [(of[better], of[worse]) for of in seeds if better in of and worse in of]
             if both:
@@ -228,10 +229,6 @@ def _model_table(
         for claim, pairs in claims.items()
     }
     return _section(title, table(HEADER, rows), lacking, sides)
-
-
-def _without_seed(name: str) -> str:
-    return name.partition("-seed")[0]
 
 
 def _section(

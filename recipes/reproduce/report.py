@@ -17,7 +17,7 @@ MODEL/             called RNNencdec-30, RNNsearch-30, RNNencdec-50, RNNsearch-50
 data/
   dict.LANGUAGE.txt    the dictionaries, as fairseq-preprocess writes them
   test.LANGUAGE        the test set, as it was given to fairseq-preprocess
-  test.align           gold alignments of it, if there are any (recipes.reproduce.alignment_error)
+  test.align           gold alignments of it, if there are any (read_gold in systems.py)
 others/
   NAME             translations of the test set by another system (Moses, anything), tokenised alike
 
@@ -31,14 +31,14 @@ from collections.abc import Sequence
 from math import inf
 from pathlib import Path
 
-from recipes.reproduce.alignment_error import alignment_error, error_table, read_gold
+from recipes.reproduce.alignments import alignment_errors, monotony
 from recipes.reproduce.bahdanau_tables import draw_sentences, significance, table_1, table_2, table_3
 from recipes.reproduce.by_length import bleu_by_length, length_tables, plot_by_length
 from recipes.reproduce.claims import claims
 from recipes.reproduce.document import Section, escape, missing, provenance, to_markdown
-from recipes.reproduce.monotony import monotony
-from recipes.reproduce.runs import ALIGNMENTS, DATA, GOLD, LONG, SCORES, TRANSLATIONS, BahdanauRuns
+from recipes.reproduce.runs import ALIGNMENTS, LONG, TRANSLATIONS, BahdanauRuns
 from rnnsearch_fairseq.command_line import make_parser, program
+from rnnsearch_fairseq.corpus.rows import add_languages
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.inference.aligned_pairs import read_scores
 from rnnsearch_fairseq.output import open_output
@@ -46,7 +46,6 @@ from rnnsearch_fairseq.plots.alignment import plot_alignment
 
 # Figure 3 shows the paper's model or, of those with alignments, the next of these, or else the first other one.
 BEST = ("RNNsearch-50", "RNNsearch-50⋆", "RNNsearch-30")
-WITHOUT_ALIGNMENT = "RNNencdec"
 MATRICES = 3  # beside that of an arbitrary sentence
 SHORTEST, LONGEST = 10, 20  # words, of Figure 3's sentences
 
@@ -85,19 +84,6 @@ def figure_3(runs: BahdanauRuns, folder: Path) -> Section:
     return title, blocks
 
 
-def alignment_errors(runs: BahdanauRuns) -> Section:
-    """Alignment error rates of the models with scores, if there are gold alignments."""
-    title, gold_path = "Alignment error rate", runs.data / GOLD
-    if not gold_path.exists():
-        return title, missing([f"gold alignments ({DATA}/{GOLD})"])
-    gold = read_gold(gold_path)
-    errors = {name: alignment_error(links, gold) for name, links in runs.links.items()}
-    how = "In percent, of the references' alignments: each target word is linked to the source word of highest weight."
-    models = [name for name in runs.folders if name not in errors and not name.startswith(WITHOUT_ALIGNMENT)]
-    lacking = [f"{name} (no {SCORES})" for name in models]
-    return title, [*([error_table(errors), how] if errors else []), *missing(lacking)]
-
-
 def report(seeds: Sequence[BahdanauRuns], longest: float, folder: Path) -> list[Section]:
     """All sections; their pictures are drawn to ``folder``."""
     scores, alignments = [], []
@@ -118,8 +104,7 @@ def report(seeds: Sequence[BahdanauRuns], longest: float, folder: Path) -> list[
 def main() -> None:
     parser = make_parser(__doc__)
     parser.add_argument("runs", type=Path, nargs="+", metavar="RUNS", help="folder of runs, one for each seed")
-    parser.add_argument("-s", "--source-lang", required=True, help="as in dict.LANGUAGE.txt")
-    parser.add_argument("-t", "--target-lang", required=True)
+    add_languages(parser)
     parser.add_argument("--output", type=Path, required=True, metavar="DIR", help="folder to write")
     longest = "sentences of more words than this make one bin (default: there is no such bin)"
     parser.add_argument("--longest", type=int, default=inf, metavar="N", help=longest)

@@ -8,8 +8,7 @@ from functools import cached_property
 from itertools import zip_longest
 from pathlib import Path
 
-from recipes.reproduce.alignment_error import Links, read_gold, strongest_links
-from recipes.reproduce.systems import read_systems, read_test_set
+from recipes.reproduce.systems import Links, read_gold, read_systems, read_test_set, strongest_links
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.inference.aligned_pairs import read_scores
 from rnnsearch_fairseq.text.vocabulary import Vocabulary

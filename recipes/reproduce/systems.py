@@ -1,14 +1,22 @@
-"""A test set, and systems' translations of it."""
+"""A test set, systems' translations of it, and alignments."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import inf
 from pathlib import Path
+from typing import NamedTuple
 
+import numpy as np
+
+from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.text.lines import check_text_files, read_lines
 from rnnsearch_fairseq.text.words import merge_pieces
 
+Links = set[tuple[int, int]]  # source word, target word, from 0
+LINK = re.compile(r"([0-9]{1,9})([-sS?pP])([0-9]{1,9})")
+POSSIBLE = "?pP"
 Translations = Mapping[str, Sequence[str]]  # by the system's name
 
 
@@ -72,3 +80,38 @@ def read_systems(files: Mapping[str, Path], reference: Path) -> dict[str, list[s
         InputError: a file is bad, or has not as many lines as the references.
     """
     return {name: [join_pieces(line) for line in read_parallel(reference, path)[1]] for name, path in files.items()}
+
+
+class Gold(NamedTuple):
+    """Links of a sentence; ``possible`` contains ``sure``."""
+
+    sure: Links
+    possible: Links
+
+
+def read_gold(path: Path) -> list[Gold]:
+    """Read the gold links of each line.
+
+    A line has the links of a sentence, separated by spaces, the source word first, both counted from 0: ``1-2`` and
+    ``1S2`` are sure, ``1?2`` and ``1P2`` possible. Sure links are possible, too.
+
+    Raises:
+        InputError: the file is bad.
+    """
+    return [_parse_links(line, f"{path}, line {number}") for number, line in enumerate(read_parallel(path)[0], 1)]
+
+
+def _parse_links(line: str, where: str) -> Gold:
+    sure, possible = set(), set()
+    for text in line.split():
+        match = LINK.fullmatch(text)
+        if not match:
+            raise InputError(f"{where}: {text!r} is no link; write them as 1-2 (sure) and 1?2 (possible)")
+        (possible if match[2] in POSSIBLE else sure).add((int(match[1]), int(match[3])))
+    return Gold(sure, sure | possible)
+
+
+def strongest_links(weights: np.ndarray) -> Links:
+    """The links of an alignment ``(T + 1, S + 1)``, end-of-sentence last: each target word's highest weight."""
+    end = weights.shape[1] - 1
+    return {(int(i), j) for j, i in enumerate(weights[:-1].argmax(axis=1)) if i < end}

@@ -11,8 +11,7 @@ import sys
 from collections import Counter, defaultdict
 from pathlib import Path
 
-from recipes.reproduce.alignment_error import strongest_links
-from recipes.reproduce.systems import read_parallel
+from recipes.reproduce.systems import read_parallel, strongest_links
 from rnnsearch_fairseq.command_line import program
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.inference.aligned_pairs import read_scores

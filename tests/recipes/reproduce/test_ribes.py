@@ -4,8 +4,7 @@ import math
 
 import pytest
 
-from recipes.reproduce.ribes import align, sentence_ribes
-from recipes.reproduce.token_scores import score_tokens
+from recipes.reproduce.token_scores import align, score_tokens, sentence_ribes
 
 
 @pytest.mark.parametrize(

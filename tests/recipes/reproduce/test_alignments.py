@@ -5,9 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from recipes.reproduce.alignment_error import AlignmentError, alignment_error, read_gold, strongest_links
-from recipes.reproduce.monotony import row
+from recipes.reproduce.alignments import AlignmentError, alignment_error, step_row
 from recipes.reproduce.runs import BahdanauRuns
+from recipes.reproduce.systems import read_gold, strongest_links
 from rnnsearch_fairseq.errors import InputError
 from tests.recipes.reproduce.builders import record, write
 
@@ -33,8 +33,8 @@ def test_steps_and_swaps_of_words() -> None:
     # "le chat noir ." looks at "the", "cat", "black", "."; the last two words at the same one.
     words, links = ["the", "black", "cat", "."], {(0, 0), (2, 1), (1, 2), (3, 3), (3, 4)}
     expected = ["A", "4", "50.0", "25.0", "25.0", "25.0", "25.0", "mostly", "black cat (1)"]
-    assert row("A", [(words, links)]) == expected
-    assert row("A", [(words, {(0, 1), (3, 0)})])[1:] == ["1", "0.0", "0.0", "100.0", "0.0", "0.0", "no", "–"]
+    assert step_row("A", [(words, links)]) == expected
+    assert step_row("A", [(words, {(0, 1), (3, 0)})])[1:] == ["1", "0.0", "0.0", "100.0", "0.0", "0.0", "no", "–"]
 
 
 def test_an_unknown_piece_ends_no_word(tmp_path: Path) -> None:
