@@ -18,7 +18,6 @@ written over a file that exists.
 import argparse
 import contextlib
 import itertools
-import os
 import shutil
 import sys
 from collections import Counter
@@ -29,7 +28,7 @@ from pathlib import Path
 from tqdm import tqdm
 
 from rnnsearch_fairseq.command_line import count, make_parser
-from rnnsearch_fairseq.documents.formats import file_suffix, find_beginning, find_format, read_document
+from rnnsearch_fairseq.documents.formats import FORMATS, file_suffix, find_beginning, find_format, read_document
 from rnnsearch_fairseq.documents.units import Document, Page
 from rnnsearch_fairseq.errors import InputError, quote
 from rnnsearch_fairseq.inference.aligned_pairs import AlignedPair
@@ -103,7 +102,7 @@ def translate_documents(translator: Translator, data: Path, out: Path) -> None:
     ]
     outputs = {path: out / path.relative_to(data) for path in paths}
     check_not_input(outputs.values(), paths)
-    if existing := next(filter(os.path.lexists, outputs.values()), None):
+    if existing := next((path for path in outputs.values() if path.is_file() and path.stat().st_size), None):
         raise InputError(f"{existing}: is there already, perhaps with reviewed text; remove it, or give another output")
     documents = _read(paths, data, translator.languages[1])
     copied = Counter(path.suffix or path.name for path in paths if path not in documents)
@@ -201,10 +200,9 @@ def parse_arguments() -> argparse.Namespace:
         raise InputError(f"{args.file}: a document; leave out --nbest, --alignments, --trees and --prepared")
     if args.documents and args.output is None:
         raise InputError(f"{args.file}: a document; give the file or folder to write, as --output")
-    if args.documents and path.is_file():
-        known = find_format(path) or find_beginning(path)
-        if file_suffix(args.output) not in (file_suffix(path), *known.suffixes):
-            raise InputError(f"{args.output}: a name of another format; give one that ends in {known.suffixes[0]}")
+    suffixes = {file_suffix(path) for path in (args.file, args.output) if args.documents}
+    if len([known for known in FORMATS if not suffixes.isdisjoint(known.suffixes)]) > 1:
+        raise InputError(f"{args.output}: its name is of another format; let it end in {file_suffix(args.file)}")
     named = [args.replace_unknown or None, args.terms, getattr(args, "length_statistics", None)]
     check_not_input([args.output, args.alignments], [args.file, args.trees, *named, *model_files(args.model)])
     return args

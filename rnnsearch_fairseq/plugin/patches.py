@@ -86,7 +86,7 @@ def resume(load_checkpoint: Callable[..., Any], cfg: Any, trainer: Trainer, **pa
             # The learning rate falls only after the checkpoint at the end of the epoch is saved.
             trainer.lr_step(state["train_iterator"]["epoch"] - 1, state.get("val_loss"))
     updates, limit = trainer.get_num_updates(), trainer.cfg.optimization.max_update
-    if 0 < limit <= updates:
+    if limit in range(1, updates + 1):  # 0: no limit
         logger.info(f"nothing to do: {updates} updates are done, and --max-update is {limit}")
         raise SystemExit(0)
     for number in (signal.SIGINT, signal.SIGTERM):
