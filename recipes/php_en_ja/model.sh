@@ -19,8 +19,8 @@ case $MODEL in
     *) die "$MODEL is no model; see $0 --help" ;;
 esac
 
-train() { # MODEL: the learning rate would be 0 after ten passes
-    local updates=$((($(wc -l < "$TEXT/train.en") + 63) / 64 * 10))
+train() { # MODEL
+    local updates=$((($(wc -l < "$TEXT/train.en") + 63) / 64 * EPOCHS)) # after which the learning rate is 0
     say "training $NAME; full log in $RUN/train.log"
     # shellcheck disable=SC2046  # one option or none
     fairseq-train "$TEXT/bin" --user-dir "$USER_DIR" -s en -t ja --task rnnsearch --tree-lang tree --max-words 50 \
