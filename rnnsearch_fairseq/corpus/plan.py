@@ -53,9 +53,14 @@ def plan_training(pairs: int) -> Plan:
 
 
 def plan_adaptation(pairs: int) -> Plan:
-    """Plan to go on from a trained model: eight passes over a few thousand pairs, more over fewer."""
+    """Plan to go on from a trained model: eight passes over a few thousand pairs, and up to 20 over fewer.
+
+    A few pairs tell a model little of what else it should forget: the learning rate grows with their root.
+    """
     batch = 40 if pairs < FEW_PAIRS else 80
-    return Plan(pairs, batch, 0.25, max(200, 8 * -(-pairs // batch)), rate=0.002, word_dropout=0.05)
+    batches = -(-pairs // batch)
+    rate = round(min(0.002, 0.00005 * pairs**0.5), 5)  # 0.0005 for 100 pairs, 0.002 from 1,600 on
+    return Plan(pairs, batch, 0.25, max(8 * batches, min(200, 20 * batches)), rate=rate, word_dropout=0.05)
 
 
 def make_script(languages: Pair, plan: Plan, joined: bool, base: Member | None = None, terms: bool = False) -> str:
