@@ -49,6 +49,12 @@ def test_characters_that_the_model_does_not_know_are_masked(tmp_path: Path, run:
         assert "⟦" in line and "ж" not in line
 
 
+@pytest.mark.parametrize(("pairs", "updates", "rate"), [(95, 60, 0.00049), (950, 200, 0.00154), (3000, 600, 0.002)])
+def test_fewer_pairs_change_a_model_less(pairs: int, updates: int, rate: float) -> None:
+    plan = plan_adaptation(pairs)
+    assert (plan.updates, plan.rate) == (updates, rate)
+
+
 def test_the_script_builds_the_given_model(tmp_path: Path) -> None:
     member = load_members(trained.train(tmp_path / "run", "rnnencdec"))[0]
     member = replace(member, usage=Usage({"beam": 7, "lenpen": 2.0}))
