@@ -71,11 +71,7 @@ once "$OUT/third/constant.pt" train "$OUT/text_all" $LAST_CONSTANT $LAST --lr-sc
     --finetune-from-model "$OUT/text_all/start.pt"
 once "$OUT/third/model.pt" train "$OUT/text_all" $LAST_TOTAL $LAST --lr-scheduler polynomial_decay --reset-lr-scheduler \
     --warmup-updates $LAST_CONSTANT --total-num-update $LAST_TOTAL
-# The rate rose once more, to 0.0025, since the model was still learning.
-AGAIN_TOTAL=5200
-once "$OUT/third/again.pt" train "$OUT/text_all" $AGAIN_TOTAL --lr 0.0025 --max-tokens 10000 --lr-scheduler polynomial_decay \
-    --reset-lr-scheduler --warmup-updates $LAST_TOTAL --total-num-update $AGAIN_TOTAL
-once "$OUT/model" rnnsearch export "$OUT/third/again.pt" --half --beam 12 --lenpen 2 \
+once "$OUT/model" rnnsearch export "$OUT/third/model.pt" --half --beam 12 --lenpen 2 \
     --examples "$ROOT/recipes/docs_en_fr/examples.en" --card "$ROOT/recipes/docs_en_fr/card.md" --output
 
 say "translating 30 sentences of manuals, guides and release notes"

@@ -55,11 +55,11 @@ def plan_training(pairs: int) -> Plan:
 def plan_adaptation(pairs: int) -> Plan:
     """Plan to go on from a trained model: eight passes over a few thousand pairs, and up to 20 over fewer.
 
-    A few pairs tell a model little of what else it should forget: the learning rate grows with their root.
+    A few pairs at a high learning rate make a model forget what resembles none of them: the rate grows with their root.
     """
     batch = 40 if pairs < FEW_PAIRS else 80
     batches = -(-pairs // batch)
-    rate = round(min(0.002, 0.00005 * pairs**0.5), 5)  # 0.0005 for 100 pairs, 0.002 from 1,600 on
+    rate = round(min(0.002, 0.00002 * pairs**0.5), 5)  # 0.0002 for 100 pairs, 0.001 for 2,500
     return Plan(pairs, batch, 0.25, max(8 * batches, min(200, 20 * batches)), rate=rate, word_dropout=0.05)
 
 

@@ -49,7 +49,7 @@ def test_characters_that_the_model_does_not_know_are_masked(tmp_path: Path, run:
         assert "⟦" in line and "ж" not in line
 
 
-@pytest.mark.parametrize(("pairs", "updates", "rate"), [(95, 60, 0.00049), (950, 200, 0.00154), (3000, 600, 0.002)])
+@pytest.mark.parametrize(("pairs", "updates", "rate"), [(95, 60, 0.00019), (950, 200, 0.00062), (3000, 600, 0.0011)])
 def test_fewer_pairs_change_a_model_less(pairs: int, updates: int, rate: float) -> None:
     plan = plan_adaptation(pairs)
     assert (plan.updates, plan.rate) == (updates, rate)
@@ -63,7 +63,7 @@ def test_the_script_builds_the_given_model(tmp_path: Path) -> None:
     searches = [" ".join(words) for words in commands if words[1] in ("export", "translate")]
     assert len(searches) == 3 and all("--beam 7 --lenpen 2.0" in search for search in searches)
     args = parse(commands, "fairseq-train")
-    assert args.finetune_from_model == "start.pt" and args.max_update == 600 and args.lr == [0.002]
+    assert args.finetune_from_model == "start.pt" and args.max_update == 600 and args.lr == [0.0011]
     for name, value in vars(member.config).items():
         assert "dropout" in name or getattr(args, name, False) == value
 
