@@ -1,27 +1,61 @@
-"""The learning-rate scheduler ``halve_on_worse``, and fairseq's ``adadelta`` with the first paper's settings."""
+"""The fairseq optimizer ``adadelta`` and the learning-rate scheduler ``halve_on_worse``."""
 
 from argparse import ArgumentParser
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Any
 
-from fairseq.optim import OPTIMIZER_REGISTRY, adadelta
+import torch
+from fairseq.dataclass import FairseqDataclass
+from fairseq.dataclass.utils import gen_parser_from_dataclass
+from fairseq.optim import OPTIMIZER_REGISTRY, FairseqOptimizer, register_optimizer
 from fairseq.optim.lr_scheduler import register_lr_scheduler
 from fairseq.optim.lr_scheduler.reduce_lr_on_plateau import (
     ReduceLROnPlateauLRSchedule,
     ReduceLROnPlateauLRScheduleConfig,
 )
+from omegaconf import II, DictConfig
 
 
-class Adadelta(adadelta.Adadelta):
-    """fairseq's Adadelta (Zeiler, 2012). By default, rho is 0.95 and the learning rate 1 (Appendix B.2)."""
+@dataclass
+class AdadeltaConfig(FairseqDataclass):
+    """Adadelta (Zeiler, 2012) with the first paper's settings (Appendix B.2); its learning rate is 1."""
 
-    @staticmethod
-    def add_args(parser: ArgumentParser) -> None:
-        """Add fairseq's options, whose defaults are a rho of 0.9 and a learning rate of 0.25."""
-        adadelta.Adadelta.add_args(parser)
-        parser.set_defaults(adadelta_rho=0.95, lr="1.0")
+    adadelta_rho: float = field(default=0.95, metadata={"help": "decay rate of the running averages"})
+    adadelta_eps: float = field(default=1e-6, metadata={"help": "added inside both square roots"})
+    weight_decay: float = field(default=0.0, metadata={"help": "weight decay", "argparse_alias": "--wd"})
+    lr: Any = II("optimization.lr")
 
 
-OPTIMIZER_REGISTRY["adadelta"] = Adadelta  # a name can be registered only once
+# fairseq's own adadelta is configured by argparse, which Hydra cannot use. A name can be registered only once.
+OPTIMIZER_REGISTRY.pop("adadelta", None)
+
+
+@register_optimizer("adadelta", dataclass=AdadeltaConfig)
+class Adadelta(FairseqOptimizer):
+    """``torch.optim.Adadelta`` with a dataclass configuration; replaces fairseq's ``adadelta``, whose rho is 0.9."""
+
+    supports_flat_params = True  # the algorithm is elementwise
+
+    def __init__(self, cfg: DictConfig, params: Iterable[torch.nn.Parameter]) -> None:
+        super().__init__(cfg)
+        self._optimizer = torch.optim.Adadelta(params, **self.optimizer_config)
+
+    @classmethod
+    def add_args(cls, parser: ArgumentParser) -> None:
+        """Add the options, and change the default of ``--lr`` from fairseq's 0.25 to 1."""
+        gen_parser_from_dataclass(parser, AdadeltaConfig())
+        parser.set_defaults(lr="1.0")
+
+    @property
+    def optimizer_config(self) -> dict[str, float]:
+        """The arguments of ``torch.optim.Adadelta``; a resumed training takes only the learning rate from them."""
+        return {
+            "lr": self.cfg.lr[0],
+            "rho": self.cfg.adadelta_rho,
+            "eps": self.cfg.adadelta_eps,
+            "weight_decay": self.cfg.weight_decay,
+        }
 
 
 @dataclass

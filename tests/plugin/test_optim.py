@@ -2,6 +2,7 @@
 
 import functools
 import json
+from shlex import split
 
 import numpy as np
 import pytest
@@ -36,6 +37,19 @@ def test_twenty_steps_equal_the_algorithm_of_the_paper() -> None:
         squared_step = rho * squared_step + (1 - rho) * step**2
         x = x + step
         np.testing.assert_allclose(parameter.detach(), x, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("words", "values"),
+    [
+        ("", (1.0, 0.95, 1e-6, 0.0)),
+        ("--lr 0.5 --adadelta-rho 0.9 --adadelta-eps 1e-8 --weight-decay 0.01", (0.5, 0.9, 1e-8, 0.01)),
+    ],
+)
+def test_the_papers_settings_are_the_defaults_of_adadelta(words: str, values: tuple[float, ...]) -> None:
+    cfg = parse("--arch", "bahdanau_gru", "--optimizer", "adadelta", *split(words))
+    optimizer = build_optimizer(cfg.optimizer, [torch.nn.Parameter(torch.zeros(3))])
+    assert tuple(optimizer.optimizer_config[name] for name in ("lr", "rho", "eps", "weight_decay")) == values
 
 
 def make_scheduler(**options: float | bool) -> HalveOnWorse:
