@@ -3,7 +3,7 @@
 Lines: each line of FILE or of standard input gives one line of output. A line without a letter stays as it is. A line
 that cannot be read is named on standard error and left blank, and the command then ends with status 1. With --nbest, a
 line of output is the number of the line (from 1), the search's score and the translation, with tabs between. With
---output, lines replace a file that exists.
+--output, lines replace a file that exists. A single file of another kind, such as .rst, is read as lines, too.
 
 Documents: PO (.po), XLIFF (.xlf, .xliff), Qt's .ts, Markdown (.md) and HTML (.html), also packed (.gz). Messages that
 have a translation keep it. A new translation in PO, XLIFF and TS is marked for review; Markdown and HTML have no such
@@ -200,9 +200,11 @@ def parse_arguments() -> argparse.Namespace:
         raise InputError(f"{args.file}: a document; leave out --nbest, --alignments, --trees and --prepared")
     if args.documents and args.output is None:
         raise InputError(f"{args.file}: a document; give the file or folder to write, as --output")
-    suffixes = {file_suffix(path) for path in (args.file, args.output) if args.documents}
-    if len([known for known in FORMATS if not suffixes.isdisjoint(known.suffixes)]) > 1:
-        raise InputError(f"{args.output}: its name is of another format; let it end in {file_suffix(args.file)}")
+    if args.output and not (path and path.is_dir()):
+        read = find_format(path) or find_beginning(path) if args.documents else None
+        written = next((known for known in FORMATS if file_suffix(args.output) in known.suffixes), read)
+        if written is not read:
+            raise InputError(f"{args.output}: a name of {written.name}, which the input is not; give another name")
     named = [args.replace_unknown or None, args.terms, getattr(args, "length_statistics", None)]
     check_not_input([args.output, args.alignments], [args.file, args.trees, *named, *model_files(args.model)])
     return args

@@ -185,7 +185,7 @@ def open_socket(host: str, port: int) -> socket.socket:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         return socket.create_server((host, port), family=family)
     except (OSError, OverflowError) as error:
-        raise InputError(f"--host {host} --port {port}: cannot listen there ({error}); give others") from error
+        raise InputError(f"--host {host} --port {port}: cannot listen there ({error}); give another --port") from error
 
 
 def main() -> None:

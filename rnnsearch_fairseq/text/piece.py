@@ -23,6 +23,7 @@ COUNTER = re.compile(r"(?:n|nb|num|numbers?|counts?|counter|total|size|length)(?
 # best: "Les fichiers 37 ont été supprimés", but "100 fichiers ont été supprimés".
 NUMBERS = "100", "15", "24", "5", "12"
 PAIRED_TAG = re.compile(r"<(/?)(\w[\w:.-]*)[^<>]*(?<!/)>")
+EMPTY_PAIR = re.compile(r"<(\w+)(?:\s[^<>]*)?></\1>")
 QUOTED = re.compile(r"(?<!\w)'[^'\n]{1,80}'(?!\w)|\"[^\"\n]*\"|«[^«»\n]*»|“[^“”\n]*”")
 ENDS = ".!?:;,…"
 # What both sides have alike, and the fault where they have not.
@@ -175,7 +176,9 @@ class Piece:
         if not self._reader.masks:
             return [f"lacks {span}" for span in counts if text.count(span) < counts[span]], []
         found = scan(text)
-        return _compare_spans(self._kept, found.spans, text), [*self._other_faults(text, found.hidden.strip())]
+        spans = _compare_spans(self._kept, found.spans, text)
+        spans += [f"has no text in <{name}>" for name in EMPTY_PAIR.findall(text) if not EMPTY_PAIR.search(self.text)]
+        return spans, [*self._other_faults(text, found.hidden.strip())]
 
     def _other_faults(self, text: str, rest: str) -> Iterator[str]:
         """Faults outside spans, in the ``rest`` of a text: other signs, digits or last sign, no negation and so on."""

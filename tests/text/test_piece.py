@@ -28,6 +28,7 @@ def faults(source: str, translation: str, reader: Reader = FRENCH) -> list[str]:
         ("Never share `not`", "partage `not`", "Ne partagez pas `not`", "has no negation"),
         ("[X0X] object ([X22X])", "Objet [X0X]", "Objet [X0X] ([X22X])", "lacks [X22X]"),
         ("Be <b>bold</b>", "Soyez </b>gras<b>", "Soyez <b>gras</b>", "has tags in another order"),
+        ("Be <b>bold</b>", "Soyez gras <b></b>", "Soyez <b>gras</b>", "has no text in <b>"),
         ("Find && Replace", "Trouver", "Trouver && remplacer", "lacks &&"),
         ("One, two, three, and so on: then it goes on.", "Un.", "Un, deux, trois : cela continue.", "is much shorter"),
     ],
