@@ -194,16 +194,17 @@ def parse_arguments() -> argparse.Namespace:
     add_search_options(parser)
     args = parser.parse_args()
     path = args.file
-    args.documents = path is not None and (path.is_dir() or find_format(path) is not None)
-    args.documents |= path is not None and path.is_file() and find_beginning(path) is not None
+    is_folder, known = path is not None and path.is_dir(), None
+    if path is not None and not is_folder:
+        known = find_format(path) or (find_beginning(path) if path.is_file() else None)
+    args.documents = is_folder or known is not None
     if args.documents and (args.nbest or args.alignments or args.trees or args.prepared):
         raise InputError(f"{args.file}: a document; leave out --nbest, --alignments, --trees and --prepared")
     if args.documents and args.output is None:
         raise InputError(f"{args.file}: a document; give the file or folder to write, as --output")
-    if args.output and not (path and path.is_dir()):
-        read = find_format(path) or find_beginning(path) if args.documents else None
-        written = next((known for known in FORMATS if file_suffix(args.output) in known.suffixes), read)
-        if written is not read:
+    if args.output and not is_folder:
+        written = next((other for other in FORMATS if file_suffix(args.output) in other.suffixes), known)
+        if written is not known:
             raise InputError(f"{args.output}: a name of {written.name}, which the input is not; give another name")
     named = [args.replace_unknown or None, args.terms, getattr(args, "length_statistics", None)]
     check_not_input([args.output, args.alignments], [args.file, args.trees, *named, *model_files(args.model)])
