@@ -248,9 +248,8 @@ def main() -> None:
     check_rereadable(*inputs)
     replaced = chain(*(texts_of(args.out / name, *languages) for name in outputs))
     check_not_input(replaced, inputs + (model_files(args.base) if model else []))
-    for path in (args.out / "bin", args.out / "checkpoints"):
-        if os.path.exists(path):
-            raise InputError(f"{path}: a training with text prepared before; remove it, or give another OUT")
+    if trained := [str(path) for path in (args.out / "bin", args.out / "checkpoints") if os.path.exists(path)]:
+        raise InputError(f"{' and '.join(trained)}: there is a training already; remove it, or give another OUT")
     with write_folder(args.out) as new:
         (new / "raw").mkdir()
         if files_of_parts:

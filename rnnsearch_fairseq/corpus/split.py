@@ -145,7 +145,7 @@ def split_files(
         sizes: pairs of the development and of the test set; None: 1,000 each, or a 20th of the corpus if that is less.
         keep_markup: keep tags and entities, as is always done in PO and XLIFF.
     """
-    names = str(files[0]) + f" and {len(files) - 1} more" * (len(files) > 1)
+    names = " and ".join(map(str, files)) if len(files) < 3 else f"{files[0]} and {len(files) - 1} other files"
     dropped: Counter[str] = Counter()
     keep_markup |= any(map(is_document, files))  # of programs' messages and documentation
     hashes, file_numbers = array("Q"), array("L")
@@ -164,7 +164,8 @@ def split_files(
     unique = np.sort(np.unique(sentences, axis=0, return_index=True)[1])
     dropped["that came before"] = len(pairs) - len(unique)
     reasons = ", ".join(f"{count:,} {reason}" for reason, count in dropped.items() if count)
-    print(f"read {len(unique) + dropped.total():,} pairs of {names}; dropped {dropped.total():,} ({reasons or 'none'})")
+    left_out = f"; dropped {dropped.total():,} ({reasons})" if reasons else ""
+    print(f"read {len(unique) + dropped.total():,} pairs of {names}{left_out}")
     print(f"tags and entities are {'kept' if keep_markup else 'taken out (--keep-markup keeps them)'}")
     sizes = sizes or (min(1000, len(unique) // 20),) * 2
     parts = assign_parts(sentences[unique], np.array(file_numbers)[unique], sizes, seed)

@@ -34,7 +34,7 @@ KEPT = {
 VOID = {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "param", "source", "track", "wbr"}
 MAX_OPEN = 100  # elements around another one whose end tags may end it
 ATTRIBUTES = {"alt", "aria-label", "placeholder", "title"}  # for readers
-NAMED = {*ATTRIBUTES, "lang", "value", "xml:lang"}
+NAMED = {*ATTRIBUTES, "content", "lang", "value", "xml:lang"}
 BLANKS = re.compile("[\t\n\f\r ]+")
 
 
@@ -147,14 +147,18 @@ def _attribute_units(page: Page, first: int, element: Any) -> Iterator[PageUnit]
 
     ``first``: where the part of the page begins that has the element.
     """
-    is_button = element.tag == "input" and element.attrs.get("type", "").lower() in ("button", "reset", "submit")
+    shown = {*ATTRIBUTES}
+    if element.tag == "input" and element.attrs.get("type", "").lower() in ("button", "reset", "submit"):
+        shown.add("value")
+    if element.tag == "meta" and element.attrs.get("name", "").lower() == "description":
+        shown.add("content")
     for name, span in element.source_location.attrs.items():
         value, end = element.attrs[name], first + span.end_offset
         written = page.content[first + span.start_offset : end].partition(b"=")[2].lstrip()
         place = end - len(written), end
         if value and element.tag == "html" and name in ("lang", "xml:lang"):
             page.languages.append(place)
-        elif (name in ATTRIBUTES or (is_button and name == "value")) and LETTER.search(value or ""):
+        elif name in shown and LETTER.search(value or ""):
             source = unescape(written.decode().strip("\"'")).strip()
             yield PageUnit(page, place, [Part(source, place)], _encode_value, ('"', '"'))
 

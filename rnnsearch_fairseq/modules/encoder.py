@@ -9,6 +9,7 @@ from rnnsearch_fairseq.modules.config import RNNsearchConfig
 from rnnsearch_fairseq.modules.embedding import BiasedEmbedding
 from rnnsearch_fairseq.modules.gru import GatedHiddenUnit
 from rnnsearch_fairseq.modules.symbols import PAD
+from rnnsearch_fairseq.modules.tree_lstm import Forest
 
 
 class Annotations(NamedTuple):
@@ -38,10 +39,10 @@ class Encoder(nn.Module):
         self.forward_unit = GatedHiddenUnit(*sizes)
         self.backward_unit = GatedHiddenUnit(*sizes) if config.context == "attention" else None
 
-    def forward(self, words: Tensor) -> Annotations:
+    def forward(self, words: Tensor, forest: Forest | None = None) -> Annotations:
         """Annotate ``words`` ``(batch, src_len)``, each sentence ended by end-of-sentence, padded left or right.
 
-        Padding does not change the annotations of the words.
+        Padding does not change the annotations of the words. A ``forest`` is not read.
         """
         padding_mask = words.eq(PAD)
         # On a GPU the test for padding would wait for the device; the mask costs less.

@@ -1,6 +1,6 @@
 """The encoder of Eriguchi, Hashimoto and Tsuruoka (2016), Section 3.1: words from left to right, then phrases."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -92,11 +92,6 @@ class TreeEncoder(nn.Module):
             phrase_hidden, phrase_cell = self.tree_lstm(left, right)
             hidden, cell = torch.cat([hidden, phrase_hidden]), torch.cat([cell, phrase_cell])
         return hidden, cell
-
-
-def encode(encoder: nn.Module, words: Tensor, forest: Forest | None) -> Any:
-    """The output of an encoder of either paper, of which only a :class:`TreeEncoder` reads the ``forest``."""
-    return encoder(words, forest) if isinstance(encoder, TreeEncoder) else encoder(words)
 
 
 def reverse_words(words: Tensor, padding_mask: Tensor) -> Tensor:

@@ -29,7 +29,6 @@ from rnnsearch_fairseq.modules.init import initialize, initialize_uniform
 from rnnsearch_fairseq.modules.parameters import check_parameters, shared_names
 from rnnsearch_fairseq.modules.rnnsearch import RNNsearch, RNNsearchConfig
 from rnnsearch_fairseq.modules.tree2seq import Tree2Seq, Tree2SeqConfig
-from rnnsearch_fairseq.modules.tree_encoder import encode
 from rnnsearch_fairseq.modules.tree_lstm import Forest
 from rnnsearch_fairseq.search import select_rows
 from rnnsearch_fairseq.text.preparation import find_preparations
@@ -63,7 +62,7 @@ class NetworkEncoder(FairseqEncoder):
         network's, and ``src_len``.
         """
         forest = None if trees is None else Forest(*trees)
-        return encode(self.network, src_tokens, forest), src_tokens.size(1)
+        return self.network(src_tokens, forest), src_tokens.size(1)
 
     def reorder_encoder_out(self, encoder_out: tuple[Any, int], new_order: Tensor) -> tuple[Any, int]:
         """Choose the sentences ``new_order`` ``(new_batch,)`` of the batch."""

@@ -17,7 +17,6 @@ from rnnsearch_fairseq.modules.fused.products import packed_matmul
 from rnnsearch_fairseq.modules.fused.rnn import FusedDecoder
 from rnnsearch_fairseq.modules.fused.search_step import SearchStep
 from rnnsearch_fairseq.modules.fused.tree import FusedTreeDecoder
-from rnnsearch_fairseq.modules.tree_encoder import encode
 from rnnsearch_fairseq.modules.tree_lstm import Forest
 from rnnsearch_fairseq.search.steps import SearchModel
 
@@ -57,7 +56,7 @@ class _Network:
             self.to_vocabulary = partial(times_weight, summand=decoder.to_vocabulary.bias)
 
     def begin(self, words: Tensor, forest: Forest | None) -> _State:
-        return _State(*self.decoder.begin(encode(self.encoder, words, forest)), list(range(len(words))))
+        return _State(*self.decoder.begin(self.encoder(words, forest)), list(range(len(words))))
 
     def step(self, words: Tensor, state: _State) -> tuple[Tensor, Tensor | None, _State]:
         scores, weights, recurrent = self.score(words, state)

@@ -8,21 +8,23 @@ from operator import itemgetter
 from typing import Any
 
 from rnnsearch_fairseq.text.habits import HABITS, Habits
-from rnnsearch_fairseq.text.markup import LETTER, hide, scan, unmask
+from rnnsearch_fairseq.text.markup import LETTER, SYMBOLS, hide, scan, unmask
 from rnnsearch_fairseq.text.preparation import WORD
 from rnnsearch_fairseq.text.terms import NO_TERMS, Terms
 
 # Directives of printf that take the next argument, so that their order counts.
 PRINTF = re.compile(r"%[#0+'*.\d-]*(?:hh?|ll?|[Lqjzt])?[a-zA-Z@]")
-COUNT = re.compile(r"%(?:\(\w+\)|\d\$)?[0+ '.\d-]*(?:hh?|ll?|[Lqjzt])?[dfiu]|%n|%L\d")  # stand for numbers
+# What stands for a number, or is one with commas.
+COUNT = re.compile(r"%(?:\(\w+\)|\d\$)?[0+ '.\d-]*(?:hh?|ll?|[Lqjzt])?[dfiu]|%n|%L\d|\d{1,3}(?:,\d{3})+")
 DIRECTIVE = frozenset("%{$")  # each directive has one of these signs
 BLANK_DIRECTIVE = re.compile(r"%\s+[a-zA-Z]")  # of printf, too, but nobody means it in "5% done"
-PLACEHOLDER = re.compile(r"%|[$#@]?\{")
+PLACEHOLDER = re.compile(r"%|[$#@]?\{|\d+\Z")
 COUNTER = re.compile(r"(?:n|nb|num|numbers?|counts?|counter|total|size|length)(?:_\w+)?|\w+_(?:n|num|number|count)")
 # In the place of placeholders that stand for numbers; of nine numbers, the model of recipes/docs_en_fr writes these
 # best: "Les fichiers 37 ont été supprimés", but "100 fichiers ont été supprimés".
-NUMBERS = "100", "15", "24", "5", "12"
+NUMBERS = {number: rf"(?<![\d⟦]){number}(?!\d)" for number in ("100", "15", "24", "5", "12")}
 PAIRED_TAG = re.compile(r"<(/?)(\w[\w:.-]*)[^<>]*(?<!/)>")
+EMPHASIZED = re.compile(r"<(b|em|i|strong|u)\b[^<>]*>([^<>]*)</\1>")
 EMPTY_PAIR = re.compile(r"<(\w+)(?:\s[^<>]*)?></\1>")
 QUOTED = re.compile(r"(?<!\w)'[^'\n]{1,80}'(?!\w)|\"[^\"\n]*\"|«[^«»\n]*»|“[^“”\n]*”")
 ENDS = ".!?:;,…"
@@ -86,8 +88,13 @@ class Piece:
         self._rest = hide(self._plain, places).strip()
         self._terms = TERM.findall(text)
         self.masked, self.spans = found.mask() if reader.masks else (self._plain, [])
+        # Spans that stand right after a letter, as the number of a footnote does.
+        numbered = dict(zip(SYMBOLS, self.spans))
+        attached = [symbol for symbol in numbered if not re.search(rf"(?<!\w){symbol}", self.masked)]
+        self._attached = {symbol: numbered[symbol] for symbol in attached}
         self.counts: dict[str, str] = {}
-        counted = self.masked if any(number in text for number in NUMBERS) else self._count_placeholders()
+        has_number = any(re.search(number, self.masked) for number in NUMBERS.values())
+        counted = self.masked if has_number else self._count_placeholders()
         self.counted = counted if self.counts else None
 
     def _count_placeholders(self) -> str:
@@ -100,7 +107,7 @@ class Piece:
             is_count = COUNT.fullmatch(span) or (is_counter and PLACEHOLDER.match(span))
             if not is_count or len(self.counts) == len(NUMBERS):
                 return symbol[0]
-            number = NUMBERS[len(self.counts)]
+            number = [*NUMBERS][len(self.counts)]
             self.counts[number] = symbol[0]
             return number
 
@@ -109,7 +116,7 @@ class Piece:
     def restore(self, text: str, in_capitals: bool = False, counted: bool = False) -> str | None:
         """The text of a translation; None unless it has each number that stands for a placeholder exactly once."""
         for number, symbol in self.counts.items() if counted else ():
-            text, times = re.subn(rf"(?<!\d){number}(?!\d)", symbol, text)
+            text, times = re.subn(NUMBERS[number], symbol, text)
             if times != 1:
                 return None
         if in_capitals:
@@ -118,6 +125,8 @@ class Piece:
             return text
         if "…" in self.text and "..." not in self.text:  # models read and write three dots for this sign
             text = text.replace("...", "…")
+        for symbol in self._attached:  # without a blank before it
+            text = re.sub(rf"(?<=\w) (?={symbol})", "", text)
         text = unmask(self._to.typeset(self._with_first_letter(text)), self.spans)
         if not OPENED.search(self.text):
             text = OPENED.sub(lambda found: found[0].rstrip(" "), text)
@@ -188,6 +197,12 @@ class Piece:
         for fault, feature in FEATURES:
             if feature(self._rest) != feature(rest):
                 yield fault
+        for span in self._attached.values():
+            if span in text and not re.search(rf"\w{re.escape(span)}", text):
+                yield f"has no word right before {span}"
+        for name, words in EMPHASIZED.findall(text):
+            if words.islower() and (name, words) in EMPHASIZED.findall(self._plain):
+                yield f"leaves {words} in <{name}> as it is"
         negation, possible = self._from.negation, self._to.negation
         if negation and possible and negation.search(self._rest) and not possible.search(rest):
             yield "has no negation"

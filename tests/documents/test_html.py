@@ -32,6 +32,8 @@ def translate(html: str) -> str:
     [
         ('<a title="a > b">Open</a>', ["a > b", '<a id="0">Open</a>'], '<a title="A &gt; B">OPEN</a>'),
         ("<!-- the dog <b> sleeps --> a", ["a"], "<!-- the dog <b> sleeps --> A"),
+        ("<meta name=description content=a>", ["a"], '<meta name=description content="A">'),
+        ('<meta name="viewport" content="width=a">', [], None),
         ('<script>alert("the dog")</script>', [], None),
         ("<style>body { color: red }</style>", [], None),
         ("<pre>open</pre><textarea>it</textarea><noscript>a</noscript><iframe>b</iframe>", [], None),

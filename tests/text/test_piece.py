@@ -29,6 +29,8 @@ def faults(source: str, translation: str, reader: Reader = FRENCH) -> list[str]:
         ("[X0X] object ([X22X])", "Objet [X0X]", "Objet [X0X] ([X22X])", "lacks [X22X]"),
         ("Be <b>bold</b>", "Soyez </b>gras<b>", "Soyez <b>gras</b>", "has tags in another order"),
         ("Be <b>bold</b>", "Soyez gras <b></b>", "Soyez <b>gras</b>", "has no text in <b>"),
+        ("Be <b>bold</b>", "Soyez <b>bold</b>", "Soyez <b>gras</b>", "leaves bold in <b> as it is"),
+        ("Term[^1] of it", "[^1] de celui-ci", "Terme[^1] de celui-ci", "has no word right before [^1]"),
         ("Find && Replace", "Trouver", "Trouver && remplacer", "lacks &&"),
         ("One, two, three, and so on: then it goes on.", "Un.", "Un, deux, trois : cela continue.", "is much shorter"),
     ],
@@ -61,6 +63,7 @@ def test_unknown_characters_words_and_empty_translations_are_faults() -> None:
         ("A :ref:`new page <g>`", "A :ref:`new page ⟦1⟧`", "Une :ref:` page ⟦1⟧`", "Une :ref:`page <g>`"),
         ("**Bold** text", "**Bold** text", "** Gras** texte", "**Gras** texte"),
         ("A <b>bold</b> text", "A ⟦1⟧bold⟦2⟧ text", "Un texte ⟦1⟧ gras ⟦2⟧", "Un texte <b>gras</b>"),
+        ("The note[^1] is here", "The note⟦1⟧ is here", "La note ⟦1⟧ est ici", "La note[^1] est ici"),
         ("Done :+1: or :100:", "Done ⟦1⟧ or ⟦2⟧", "Fait ⟦1⟧ ou ⟦2⟧", "Fait :+1: ou :100:"),
         (
             "The :term:`iterator` of it",
@@ -92,3 +95,8 @@ def test_numbers_stand_for_placeholders_that_are_numbers() -> None:
     for lost in ("100 fichiers", "100 et 100 dans 15", "100 dans 150"):
         assert piece.restore(lost, counted=True) is None
     assert Piece("%d of 100 files", FRENCH).counted is None
+    piece = Piece("In 2015: %s of 12,500 or 9999 files", FRENCH)
+    assert piece.counted == "In ⟦1⟧: ⟦2⟧ of 100 or 15 files"
+    written = piece.restore("En ⟦1⟧ : ⟦2⟧ de 100 ou 15 fichiers", counted=True)
+    assert written == "En 2015\u00a0: %s de 12,500 ou 9999 fichiers"
+    assert Piece("%d a, b %s, c %s, d %s, e %s, f %s", FRENCH).counted is not None  # ⟦5⟧ is no number 5
