@@ -243,6 +243,8 @@ def main() -> int | None:
             out.flush()
             progress.update(len(texts))
             beginning += (text.passage.text for text in texts[: max(0, MAX_LINES - len(beginning))])
+    if not number:
+        print(f"{args.file or 'standard input'}: has no lines", file=sys.stderr)
     if not args.prepared and (doubt := find_other_languages(beginning, translator.languages[0])):
         print(f"{args.file or 'standard input'}: {doubt}", file=sys.stderr)
     return 1 if unread else None
