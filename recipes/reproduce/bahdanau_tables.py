@@ -9,15 +9,14 @@ from pathlib import Path
 from recipes.reproduce.bleu import scored_by_bleu
 from recipes.reproduce.compare import HOW, comparison
 from recipes.reproduce.document import Section, escape, missing, table
-from recipes.reproduce.epochs import best_epoch, read_log, read_train_log
-from recipes.reproduce.runs import BANNED, FAIRSEQ, LOG, TRANSLATIONS, BahdanauRuns, by_seed
+from recipes.reproduce.epochs import best_epoch, read_log, read_seed, read_train_log
+from recipes.reproduce.runs import BANNED, FAIRSEQ, LOG, TRANSLATIONS, BahdanauRuns, mean_by_seed, translations_by_seed
 from recipes.reproduce.systems import Translations, join_pieces
 
 EXAMPLES = 3  # sentences of Table 3
 NONE = "–"
 # Repetitions are bounded, since a line of a log may be of any length.
 GPU = re.compile(r"rank {1,9}[0-9]{1,9}: capabilities = .{1,200}? name = (.{1,200})$", re.MULTILINE)
-TRAINED_BY = re.compile(r"'seed': ([0-9]{1,9})")
 # The long sentences of the paper's Table 3, in newstest2014, by how they begin.
 OF_PAPER = (
     "An admitting privilege is the right of a doctor",
@@ -78,8 +77,7 @@ def table_2(runs: BahdanauRuns) -> Section:
         best = best_epoch(epochs) or last
         nll = (best.train_nll_sentence, best.dev_nll_sentence)
         numbers = [NONE if number is None else f"{number:.2f}" for number in nll]
-        seed = (TRAINED_BY.findall(read_log(path)) or [NONE])[-1]
-        begin = [name, seed, f"{last.updates:,}", str(last.number), f"{hours:.2f}"]
+        begin = [name, read_seed(path) or NONE, f"{last.updates:,}", str(last.number), f"{hours:.2f}"]
         rows.append([*begin, device(path), str(best.number), *numbers])
     header = ["model", "seed", "updates", "epochs", "hours", "device", "best epoch", "train NLL", "dev NLL"]
     how = (
@@ -124,5 +122,10 @@ def significance(seeds: Sequence[BahdanauRuns]) -> Section:
     names = dict.fromkeys(name for runs in seeds for name in runs.systems)
     if len(names) < 2:
         return "Significance", ["Not compared: it takes two systems."]
-    translations = {name: by_seed(seeds, name) for name in names}
-    return "Significance", [comparison(translations, seeds[0].test.reference_words)[1], HOW]
+    references = seeds[0].test.reference_words
+    runs_of = {name: translations_by_seed(seeds, name) for name in names}
+    scores = {
+        name: mean_by_seed([(seed, scored_by_bleu(lines, references).resampled) for seed, lines in of])
+        for name, of in runs_of.items()
+    }
+    return "Significance", [comparison(scores, seeds[0].others)[1], HOW]

@@ -20,8 +20,9 @@ LEVEL = 0.05  # a test with a higher p decides nothing
 ABOVE = (1, 0.0)  # the side and the bound of a difference where the first score is the higher one
 INTERVAL = (
     f"its 95 % interval by paired bootstrap of the sentences ({RESAMPLES:,} resamples). Scores are means over the "
-    f"seeds. Of a system with {FEWEST_SEEDS} seeds or more the interval holds the variance between seeds, too, by "
-    "Welch's t-test; with fewer it knows nothing of seeds"
+    f"seeds. If a system has {FEWEST_SEEDS} seeds or more, the interval holds the variance between seeds, too, by "
+    "Welch's t-test. A system with fewer seeds then counts as varying as much. If both have fewer, the interval knows "
+    "nothing of seeds"
 )
 PAIRED = "Scores of the same models are paired by seed: the variance is of their differences."
 HOLM = (
@@ -89,13 +90,18 @@ class Difference:
 
     @classmethod
     def between(
-        cls, first: Sequence[np.ndarray], second: Sequence[np.ndarray], same_models: bool = False
+        cls,
+        first: Sequence[np.ndarray],
+        second: Sequence[np.ndarray],
+        same_models: bool = False,
+        is_fixed: bool = False,
     ) -> "Difference":
         """The difference of two systems, each given by the scores of its seeds in each row of a :func:`draw`.
 
         The interval is the bootstrap's, of the means over the seeds. Of systems with :data:`FEWEST_SEEDS`, the interval
         of these means over other seeds is added to it in quadrature: sentences and seeds vary independently. Its
-        degrees of freedom are those of Welch (1947), rounded down.
+        degrees of freedom are those of Welch (1947), rounded down. A system with fewer seeds counts as varying as much
+        as the other one, or not at all if one of the two ``is_fixed``: it has no seed, like Moses.
         Scores of the ``same_models``, as by two searches, are paired by seed: the variance is of their differences.
         """
         means = [np.mean(scores, axis=0) for scores in (first, second)]
@@ -103,11 +109,14 @@ class Difference:
         low, high = np.quantile(apart[1:], [0.025, 0.975])
         by_seed = [np.array([scores[0] for scores in of]) for of in (first, second)]
         varying = [by_seed[0] - by_seed[1]] if same_models else by_seed
-        varying = [scores for scores in varying if len(scores) >= FEWEST_SEEDS and np.ptp(scores) > 0]
+        measured = [scores for scores in varying if len(scores) >= FEWEST_SEEDS and np.ptp(scores) > 0]
         freedom, error = 1, 0.0
-        if varying:
-            variances = [np.var(scores, ddof=1) / len(scores) for scores in varying]
-            shares = [part**2 / (len(scores) - 1) for part, scores in zip(variances, varying)]
+        if measured:
+            variances = [np.var(scores, ddof=1) / len(scores) for scores in measured]
+            fewest = min(map(len, varying))
+            if fewest < FEWEST_SEEDS and not is_fixed:
+                variances[0] *= 1 + len(measured[0]) / fewest
+            shares = [part**2 / (len(scores) - 1) for part, scores in zip(variances, measured)]
             freedom, error = math.floor(sum(variances) ** 2 / sum(shares) + 1e-9), math.sqrt(sum(variances))
             spread = t.isf(0.025, freedom) * error
             low, high = apart[0] - math.hypot(apart[0] - low, spread), apart[0] + math.hypot(high - apart[0], spread)

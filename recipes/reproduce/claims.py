@@ -11,7 +11,7 @@ from recipes.reproduce.bleu import scored_by_bleu
 from recipes.reproduce.bootstrap import ABOVE, HOLM, INTERVAL, PAIRED, Difference, Scored, decide, draw, in_words
 from recipes.reproduce.by_length import WIDTH, span
 from recipes.reproduce.document import Section, bullets, escape
-from recipes.reproduce.runs import BANNED, OTHERS, TRANSLATIONS, BahdanauRuns, by_seed
+from recipes.reproduce.runs import BANNED, OTHERS, TRANSLATIONS, BahdanauRuns, mean_by_seed, translations_by_seed
 
 MIN_SENTENCES = 20  # to test a claim on
 MIN_BLEU = 5  # below it nothing is decided
@@ -27,7 +27,8 @@ PHRASE_BASED = "phrase-based"  # of recipes/reproduce/phrase_based.sh; the paper
 VERDICTS = ("does not agree", "undecided", "agrees")
 HOW = (
     f"In brackets stand two BLEU scores, their difference, and {INTERVAL}. Short and long sentences are resampled "
-    f"separately. {PAIRED} {LONGER} is paired with the {SEARCH_50} that it continues. "
+    f"separately. {PAIRED} {LONGER} is paired with the {SEARCH_50} that it continues. Runs with the same seed count as "
+    "one, with their mean. A phrase-based system has no seeds, and counts as not varying. "
     "'Above', 'falls' and 'falls less' agree if the whole interval is above zero, and do not "
     "agree if it is below. For 'falls less, in percent' the two numbers are the losses from short to long sentences, "
     "in percent of the BLEU on short ones; for 'falls less, in BLEU' they are the losses in BLEU. 'Does not fall' "
@@ -182,7 +183,8 @@ class Judge:
         # Two losses must both have a height. Of two scores, one may be low: that it is the lower one is decided.
         too_low = (min if first.to else max)(begin) < MIN_BLEU
         words = f"below {MIN_BLEU} BLEU: {begin[0]:.2f}, {begin[1]:.2f}" if too_low else ""
-        return Difference.between(self._value(first), self._value(second), paired), words
+        is_fixed = PHRASE_BASED in (first.name, second.name)
+        return Difference.between(self._value(first), self._value(second), paired, is_fixed), words
 
     def _value(self, quantity: Quantity) -> np.ndarray:
         """The quantity by each seed, in each row of a draw."""
@@ -192,15 +194,16 @@ class Judge:
         loss = begin - self._bleu(quantity.name, quantity.to)
         return 100 * loss / begin if quantity.percent else loss
 
-    def _score(self, name: str, banned: bool, beside: str = "") -> list[Scored]:
+    def _score(self, name: str, banned: bool, beside: str = "") -> list[tuple[str, Scored]]:
         references = self.test.reference_words
         seeds = [runs for runs in self.seeds if not beside or beside in runs.folders]
-        return [scored_by_bleu(lines, references, self.penalised) for lines in by_seed(seeds, name, banned)]
+        translations = translations_by_seed(seeds, name, banned)
+        return [(seed, scored_by_bleu(lines, references, self.penalised)) for seed, lines in translations]
 
     def _score_part(self, name: str, part: str, beside: str = "") -> np.ndarray:
         """The BLEU on a part of the test set: a row for each seed, a column for each row of a draw."""
-        seeds = self._scored(name, part == KNOWN, beside)
-        return np.array([seed.on(self.parts[part]).scores(self.drawn[part]) for seed in seeds])
+        runs = self._scored(name, part == KNOWN, beside)
+        return mean_by_seed([(seed, run.on(self.parts[part]).scores(self.drawn[part])) for seed, run in runs])
 
 
 def margin(difference: Difference) -> float:

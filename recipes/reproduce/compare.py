@@ -6,8 +6,10 @@ REFERENCE is; line N of each is the same sentence.
   python -m recipes.reproduce.compare test.fr A=seed1.fr,seed2.fr B=other.fr
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from pathlib import Path
+
+import numpy as np
 
 from recipes.reproduce.bleu import scored_by_bleu
 from recipes.reproduce.bootstrap import INTERVAL, Difference, in_words
@@ -20,17 +22,16 @@ from rnnsearch_fairseq.output import open_output
 HOW = escape(f"BLEU of A minus BLEU of B, and {INTERVAL}. No interval is corrected for their number.")
 
 
-def comparison(seeds: Mapping[str, Sequence[Sequence[str]]], references: Sequence[str]) -> list[str]:
-    """Tables of BLEU of each system, by its name the translations by each seed; and the difference of every two."""
-    scores = {
-        name: [scored_by_bleu(lines, references).resampled for lines in translations]
-        for name, translations in seeds.items()
-    }
+def comparison(scores: Mapping[str, Sequence[np.ndarray]], fixed: Container[str] = ()) -> list[str]:
+    """Tables of BLEU of each system, by its name the scores of each seed, resampled; and the difference of every two.
+
+    The ``fixed`` systems have no seeds.
+    """
     by_seed = [[name, ", ".join(f"{score[0]:.2f}" for score in resampled)] for name, resampled in scores.items()]
     rows, names = [], list(scores)
     for place, first in enumerate(names):
         for second in names[place + 1 :]:
-            apart = Difference.between(scores[first], scores[second])
+            apart = Difference.between(scores[first], scores[second], is_fixed=first in fixed or second in fixed)
             means = [f"{apart.first:.2f}", f"{apart.second:.2f}", f"{apart.first - apart.second:+.2f}"]
             rows.append([first, second, *means, f"{apart.low:+.2f} to {apart.high:+.2f}", in_words(apart.seeds)])
     header = ["A", "B", "BLEU of A", "BLEU of B", "A − B", "95 % interval", "seeds"]
@@ -44,13 +45,14 @@ def main() -> None:
     parser.add_argument("systems", nargs="+", metavar="NAME=FILE[,FILE]", help="translations")
     parser.add_argument("--output", type=Path, metavar="FILE", help="default: standard output")
     args = parser.parse_args()
-    seeds: dict[str, list[list[str]]] = {}
+    scores: dict[str, list[np.ndarray]] = {}
     for system in args.systems:
         name, _, paths = system.partition("=")
         if not (name and paths):
             raise InputError(f"{system!r}: not NAME=FILE; give each system a name")
-        seeds[name] = read_parallel(args.reference, *map(Path, paths.split(",")))[1:]
-    tables = comparison(seeds, read_parallel(args.reference)[0])
+        references, *translations = read_parallel(args.reference, *map(Path, paths.split(",")))
+        scores[name] = [scored_by_bleu(lines, references).resampled for lines in translations]
+    tables = comparison(scores)
     text = to_markdown([("BLEU", [provenance(), *tables, HOW])])
     if args.output is None:
         print(text, end="")

@@ -8,6 +8,9 @@ from functools import cached_property
 from itertools import zip_longest
 from pathlib import Path
 
+import numpy as np
+
+from recipes.reproduce.epochs import read_seed
 from recipes.reproduce.systems import Links, read_gold, read_systems, read_test_set, strongest_links
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.inference.aligned_pairs import read_scores
@@ -61,6 +64,11 @@ class BahdanauRuns:
     def with_file(self, file: str) -> dict[str, Path]:
         """The path of a file of each model that has it."""
         return {name: path / file for name, path in self.folders.items() if (path / file).exists()}
+
+    def read_seed(self, name: str) -> str:
+        """The seed of a model, as its log has it; empty if there is none."""
+        log = self.with_file(LOG).get(name)
+        return read_seed(log) if log else ""
 
     def lacking(self, *files: str) -> list[str]:
         """The models that lack files, and which."""
@@ -118,11 +126,27 @@ class BahdanauRuns:
         ]
 
 
-def by_seed(seeds: Sequence[BahdanauRuns], name: str, banned: bool = False) -> list[Sequence[str]]:
-    """A system's translations by each seed that has it; equal ones, as of another system in two folders, count once."""
-    systems = [runs.banned if banned else runs.systems for runs in seeds]
-    found = [translations[name] for translations in systems if name in translations]
-    return [lines for place, lines in enumerate(found) if lines not in found[:place]]
+def translations_by_seed(
+    seeds: Sequence[BahdanauRuns], name: str, banned: bool = False
+) -> list[tuple[str, Sequence[str]]]:
+    """The seed and the translations of each run of a system.
+
+    Without a log, the seed is the folder. Equal translations, as of another system in two folders, count once.
+    """
+    found: dict[tuple[str, ...], str] = {}
+    for number, runs in enumerate(seeds):
+        lines = (runs.banned if banned else runs.systems).get(name)
+        if lines is not None:
+            found.setdefault(tuple(lines), runs.read_seed(name) or f"folder {number}")
+    return [(seed, lines) for lines, seed in found.items()]
+
+
+def mean_by_seed(scores: Sequence[tuple[str, np.ndarray]]) -> np.ndarray:
+    """The mean of the scores of the runs of each seed: a row for each seed."""
+    rows: dict[str, list[np.ndarray]] = {}
+    for seed, score in scores:
+        rows.setdefault(seed, []).append(score)
+    return np.array([np.mean(of, axis=0) for of in rows.values()])
 
 
 def _write_links(sentences: Sequence[Links]) -> bytes:

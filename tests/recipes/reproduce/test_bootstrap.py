@@ -34,7 +34,7 @@ def test_intervals_are_those_of_sacrebleu() -> None:
     ("others", "spread"),
     [
         ([np.array([20.0] * 3)] * 3, 4.30 / 3**0.5),  # Student's t, 2 degrees of freedom
-        (SEEDS[:2], 4.30 / 3**0.5),  # two seeds have no variance of their own
+        (SEEDS[:2], 4.30 * (1 / 3 + 1 / 2) ** 0.5),  # two seeds count as varying as much
         (SEEDS, 2.78 * (2 / 3) ** 0.5),  # 4 degrees
     ],
 )
@@ -42,6 +42,8 @@ def test_three_seeds_give_their_variance(others: list[np.ndarray], spread: float
     apart = Difference.between(SEEDS, others)
     assert apart.seeds == (3, len(others))
     assert apart.high - apart.low == pytest.approx(2 * spread, rel=2e-3)
+    fixed = Difference.between(SEEDS, others[:1], is_fixed=True)
+    assert fixed.high - fixed.low == pytest.approx(2 * 4.30 / 3**0.5, rel=2e-3)
 
 
 def test_two_searches_by_the_same_models_are_paired_by_seed() -> None:
