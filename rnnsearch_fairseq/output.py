@@ -116,3 +116,5 @@ def write_folder(out: Path) -> Iterator[Path]:
     finally:
         shutil.rmtree(new)
         os.close(lock)
+        with contextlib.suppress(OSError):
+            out.rmdir()  # if nothing is in it

@@ -11,7 +11,15 @@ from recipes.reproduce.bleu import scored_by_bleu
 from recipes.reproduce.bootstrap import ABOVE, HOLM, INTERVAL, PAIRED, Difference, Scored, decide, draw, in_words
 from recipes.reproduce.by_length import WIDTH, span
 from recipes.reproduce.document import Section, bullets, escape
-from recipes.reproduce.runs import BANNED, OTHERS, TRANSLATIONS, BahdanauRuns, mean_by_seed, translations_by_seed
+from recipes.reproduce.runs import (
+    BANNED,
+    OTHERS,
+    PHRASE_BASED,
+    TRANSLATIONS,
+    BahdanauRuns,
+    mean_by_seed,
+    translations_by_seed,
+)
 
 MIN_SENTENCES = 20  # to test a claim on
 MIN_BLEU = 5  # below it nothing is decided
@@ -23,7 +31,6 @@ FIFTY, UP_TO_50 = f"sentences of {VERY_LONG} words or more", f"sentences of up t
 EVERY_BIN = "every bin"
 ENCDEC_30, ENCDEC_50, SEARCH_30, SEARCH_50 = "RNNencdec-30", "RNNencdec-50", "RNNsearch-30", "RNNsearch-50"
 LONGER = f"{SEARCH_50}⋆"
-PHRASE_BASED = "phrase-based"  # of recipes/reproduce/phrase_based.sh; the paper's is Moses
 VERDICTS = ("does not agree", "undecided", "agrees")
 HOW = (
     f"In brackets stand two BLEU scores, their difference, and {INTERVAL}. Short and long sentences are resampled "

@@ -24,6 +24,7 @@ KEPT = (LOG, TRANSLATIONS, BANNED, FAIRSEQ)
 UPDATES_LINE = re.compile(rb"^.*\| train_inner \|.*\n", re.MULTILINE)  # a line of a log, on which no report depends
 DATA, OTHERS, GOLD = "data", "others", "test.align"
 NAMES = {name: name for name in ("RNNencdec-30", "RNNsearch-30", "RNNencdec-50", "RNNsearch-50")}
+PHRASE_BASED = "phrase-based"  # of recipes/reproduce/phrase_based.sh, which has no seed; the paper's is Moses
 NAMES["RNNsearch-50-long"] = "RNNsearch-50⋆"
 
 

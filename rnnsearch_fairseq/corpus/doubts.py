@@ -47,7 +47,7 @@ def find_misalignment(rows: Sequence[Row]) -> str:
         doubtful = windows
     if not doubtful:
         return ""
-    source, target = map(quote, doubtful[0][0])
+    source, target = (repr(quote(side)) for side in doubtful[0][0])
     return (
         f"the two sides do not belong together in {len(doubtful)} of {len(windows)} places (their lengths or numbers "
         f"differ, as after a line that is missing on one side), first near {source} and {target}; compare the files"

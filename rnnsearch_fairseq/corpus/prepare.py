@@ -3,7 +3,7 @@
 DATA is two text files, where line N of the second translates line N of the first, or PO, XLIFF, TMX and .tsv files
 ("source TAB target"), or folders of these. The pairs are split at random into OUT/raw/{train,valid,test}.LANGUAGE. A
 folder with the files train.en, train.fr, valid.en and so on is split already. Words become sentencepieces or, from a
-million pairs on, Moses tokens. OUT changes only at the end.
+million pairs on, Moses tokens. OUT gets its files only when all is done.
 
   rnnsearch prepare corpus.en corpus.fr text -s en -t fr
 """
@@ -236,6 +236,8 @@ def main() -> None:
     languages = (args.source_lang, args.target_lang)
     for language in languages:
         check_language(language)
+    if languages[0] == languages[1]:
+        raise InputError(f"-s and -t are both {languages[0]}; give the languages of the two sides")
     settings = Settings(**{field.name: getattr(args, field.name) for field in fields(Settings)})
     model = None if args.base is None else _load_base(args.base, languages, settings)
     if args.terms is not None and model is None:
@@ -248,7 +250,9 @@ def main() -> None:
     check_rereadable(*inputs)
     replaced = chain(*(texts_of(args.out / name, *languages) for name in outputs))
     check_not_input(replaced, inputs + (model_files(args.base) if model else []))
-    if trained := [str(path) for path in (args.out / "bin", args.out / "checkpoints") if os.path.exists(path)]:
+    if trained := [
+        str(path) for path in (args.out / name for name in ("bin", "checkpoints", "model")) if os.path.exists(path)
+    ]:
         raise InputError(f"{' and '.join(trained)}: there is a training already; remove it, or give another OUT")
     with write_folder(args.out) as new:
         (new / "raw").mkdir()

@@ -65,7 +65,8 @@ def html_units(page: Page, place: Place) -> Iterator[PageUnit]:
         last = kept.get(start, end)
         where, name, kind = (place[0] + start, place[0] + last), token.tag or "", token.type.name
         if kind in ("TEXT", "CHARACTER_REFERENCE"):
-            parts.append(_text_part(where, page.content[slice(*where)].decode(), kind))
+            is_alone = text[last : last + 1].isspace()
+            parts.append(_text_part(where, page.content[slice(*where)].decode(), kind, is_alone))
         elif kind in ("COMMENT", "PROCESSING_INSTRUCTION") or (start in kept and name in INLINE):
             parts.append(Part(f'<x id="{len(parts)}"/>', where, "-"))
         elif name in INLINE:
@@ -114,12 +115,13 @@ def _is_kept(element: Any) -> bool:
     return element.tag in KEPT or marked
 
 
-def _text_part(place: Place, text: str, kind: str) -> Part:
-    """A text or a reference; a translator sees letters and quotation marks in place of their references."""
+def _text_part(place: Place, text: str, kind: str, is_alone: bool) -> Part:
+    """A text or a reference; a translator sees letters, quotation marks and ``&`` alone in place of references."""
     if kind == "TEXT":
         return Part(BLANKS.sub(" ", text), place)
     sign = unescape(text)
-    return Part(f"{text.rstrip(';')};" if sign in ("<", ">", "&", text) or sign.isspace() else sign, place)
+    is_kept = sign in ("<", ">", text) or sign.isspace() or (sign == "&" and not is_alone)
+    return Part(f"{text.rstrip(';')};" if is_kept else sign, place)
 
 
 def _inline_tag(place: Place, token: Any, kind: str, number: int) -> Part:

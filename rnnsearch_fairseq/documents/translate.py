@@ -125,17 +125,19 @@ def translate_documents(translator: Translator, data: Path, out: Path) -> None:
 
 def _read(paths: Sequence[Path], data: Path, target: str) -> dict[Path, Document]:
     """The documents whose translations are in the language ``target``."""
-    documents, reason = {}, "holds no PO, XLIFF, TS, Markdown or HTML; give another folder"
+    documents, reason = {}, "holds no PO, XLIFF, TS, Markdown or HTML"
     for path in paths:
         if path != data and (find_format(path) is None or ".pot" in path.suffixes):
             continue
         document = read_document(path)
         if document.language and language_code(document.language) != language_code(target):
-            reason = f"asks for {quote(repr(document.language))}, and the model writes {target}; give another file"
+            reason = f"asks for {quote(repr(document.language))}, and the model writes {target}"
+            if path != data:
+                print(f"{path}: copied as it is: {reason}", file=sys.stderr)
         else:
             documents[path] = document
     if not documents:
-        raise InputError(f"{data}: {reason}")
+        raise InputError(f"{data}: {reason}; give another file or folder")
     return documents
 
 
@@ -201,7 +203,8 @@ def parse_arguments() -> argparse.Namespace:
     if args.documents and (args.nbest or args.alignments or args.trees or args.prepared):
         raise InputError(f"{args.file}: a document; leave out --nbest, --alignments, --trees and --prepared")
     if args.documents and args.output is None:
-        raise InputError(f"{args.file}: a document; give the file or folder to write, as --output")
+        kind = "folder" if is_folder else "document"
+        raise InputError(f"{args.file}: a {kind}; give the {'folder' if is_folder else 'file'} to write, as --output")
     if args.output and not is_folder:
         written = next((other for other in FORMATS if file_suffix(args.output) in other.suffixes), known)
         if written is not known:

@@ -148,10 +148,9 @@ def find_checkpoint(path: Path) -> Path:
     near = [folder / name for folder in (path, path / "checkpoints") for name in CHECKPOINTS]
     checkpoint = next(filter(os.path.isfile, [path, *near]), None)
     if checkpoint is None:
-        holds_none = f"or holds no {CONFIG} and no {' or '.join(CHECKPOINTS)}"
+        fault = f"holds no {CONFIG} and no {' or '.join(CHECKPOINTS)}" if path.is_dir() else "no such checkpoint"
         inside = next(path.glob(f"*/{CONFIG}"), None)
-        cure = f"give {inside.parent}" if inside else TRAIN
-        raise InputError(f"{path}: no such checkpoint, or it may not be read, {holds_none}; {cure}")
+        raise InputError(f"{path}: {fault}; {f'give {inside.parent}' if inside else TRAIN}")
     return checkpoint
 
 
@@ -161,6 +160,8 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
     torch.serialization.add_safe_globals(PLAIN_CLASSES)
     with _reading(path):
         check_records(path)
+        if not zipfile.is_zipfile(path):
+            raise InputError("not a checkpoint")
         state = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
         state |= {name: {**state[name]} for name in ("model", "cfg")}
         if not all(isinstance(name, str) for name in state["model"]):

@@ -157,7 +157,7 @@ def stop_after_update(
     if torch.distributed.is_initialized():  # the launcher kills the other processes when the first process ends
         torch.distributed.barrier(fairseq.distributed.utils.get_global_group())
     stopped = f"{signal.Signals(number).name}: training stops after update {trainer.get_num_updates()}"
-    logger.info(f"{stopped}; the same command goes on from {folder}/{LAST}")
+    logger.info(f"{stopped}; the same command goes on from {os.path.abspath(folder)}/{LAST}")
     raise SystemExit(128 + number)
 
 

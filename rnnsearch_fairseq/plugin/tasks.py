@@ -85,8 +85,10 @@ class RNNsearchTask(TranslationTask):
         """As in fairseq: load the dictionaries."""
         folder = Path(utils.split_paths(cfg.data)[0])
         if not any(folder.glob("dict.*.txt")):
-            cure = f"give the --destdir of a finished fairseq-preprocess, as {folder / 'bin'}"
-            raise InputError(f"{folder}: no dictionaries; {cure}")
+            fault = "has no dictionaries" if folder.is_dir() else "no such folder"
+            raise InputError(
+                f"{folder}: {fault}; give the --destdir of a finished fairseq-preprocess, such as text/bin"
+            )
         return super().setup_task(cfg, **kwargs)
 
     def load_dataset(self, split: str, epoch: int = 1, combine: bool = False, **kwargs: Any) -> None:

@@ -25,6 +25,8 @@ COUNTER = re.compile(r"(?:n|nb|num|numbers?|counts?|counter|total|size|length)(?
 NUMBERS = {number: rf"(?<![\d⟦]){number}(?!\d)" for number in ("100", "15", "24", "5", "12")}
 PAIRED_TAG = re.compile(r"<(/?)(\w[\w:.-]*)[^<>]*(?<!/)>")
 EMPHASIZED = re.compile(r"<(b|em|i|strong|u)\b[^<>]*>([^<>]*)</\1>")
+EMPHASIS_TAG = re.compile(r"</?(?:b|em|i|strong|u)\b[^<>]*>")
+STARS = "**"  # which the model reads in the place of such tags, since it knows them better
 EMPTY_PAIR = re.compile(r"<(\w+)(?:\s[^<>]*)?></\1>")
 QUOTED = re.compile(r"(?<!\w)'[^'\n]{1,80}'(?!\w)|\"[^\"\n]*\"|«[^«»\n]*»|“[^“”\n]*”")
 ENDS = ".!?:;,…"
@@ -72,8 +74,10 @@ class Piece:
     Attributes:
         text: the source.
         masked: what the model reads.
-        counted: ``masked`` with numbers in place of the placeholders that stand for numbers; None: there are none.
+        counted: ``masked`` with numbers in place of the placeholders that stand for numbers, and stars in place of a
+            pair of tags of emphasis; None: there are neither.
         counts: for each number in ``counted`` that stands for a placeholder, the symbol in ``masked`` that does.
+        emphasis: the symbols of the start tag and the end tag.
         spans: what the symbols in ``masked`` stand for.
     """
 
@@ -95,7 +99,13 @@ class Piece:
         self.counts: dict[str, str] = {}
         has_number = any(re.search(number, self.masked) for number in NUMBERS.values())
         counted = self.masked if has_number else self._count_placeholders()
-        self.counted = counted if self.counts else None
+        tags = [symbol for symbol, span in numbered.items() if EMPHASIS_TAG.fullmatch(span)]
+        in_pairs = re.findall("|".join(tags), self.masked) == tags * self.masked.count(tags[0]) if tags else False
+        is_pair = [numbered[tag].startswith("</") for tag in tags] == [False, True]
+        self.emphasis = tags if is_pair and in_pairs and "*" not in self.masked else []
+        for tag in self.emphasis:
+            counted = counted.replace(tag, STARS)
+        self.counted = counted if counted != self.masked else None
 
     def _count_placeholders(self) -> str:
         """What the model reads, with numbers in the place of placeholders that stand for numbers."""
@@ -114,11 +124,17 @@ class Piece:
         return re.sub(r"⟦(\d)⟧", count, self.masked)
 
     def restore(self, text: str, in_capitals: bool = False, counted: bool = False) -> str | None:
-        """The text of a translation; None unless it has each number that stands for a placeholder exactly once."""
+        """The text of a translation; None unless it has all that stands for a placeholder or a tag exactly once."""
         for number, symbol in self.counts.items() if counted else ():
             text, times = re.subn(NUMBERS[number], symbol, text)
             if times != 1:
                 return None
+        if counted and self.emphasis:
+            first, *others = text.split(STARS)
+            tags = self.emphasis * self.masked.count(self.emphasis[0])
+            if len(tags) != len(others):
+                return None
+            text = first + "".join(tag + part for tag, part in zip(tags, others))
         if in_capitals:
             text = text.upper()
         if not self._reader.masks:
@@ -242,7 +258,8 @@ def _orders(spans: Sequence[str]) -> tuple[list[Any], list[Any]]:
 
 def _accelerator(text: str) -> str:
     """The sign before the key of a menu's label; empty if the text is no label or has no such sign."""
-    if len(text.split()) > LABEL_WORDS or text.rstrip()[-1:] in tuple(".!?"):
+    end = text.rstrip()[-3:]
+    if len(text.split()) > LABEL_WORDS or (end != "..." and end.endswith((".", "!", "?"))):
         return ""
     found = ACCELERATOR.findall(text)
     is_label = len(found) == 1 and text.count(found[0]) == 1 and not scan(text.replace(found[0], "")).kept

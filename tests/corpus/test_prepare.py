@@ -171,7 +171,7 @@ def test_training_pairs_are_limited_by_their_words_and_shuffled_together(
         ("corpus.tsv --split 5", None),
         ("corpus.tsv --bpe -3", None),
         ("corpus.tsv --bpe abc", None),
-        ("corpus.tsv -t en", "another output"),
+        ("corpus.tsv -t en", "are both en"),
         ("corpus.tsv -s english", "english: .* as en$"),
         ("pipe.tsv", "not a regular file"),
         ("empty", "empty: holds no"),

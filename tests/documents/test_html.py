@@ -56,7 +56,7 @@ def translate(html: str) -> str:
             ['a <x id="1"/> d'],
             'A <span translate="no">b <i>c</i></span> D',
         ),
-        ("caf&eacute; &amp; &lt;b&gt; &#x27;", ["café &amp; &lt;b&gt; '"], "CAFÉ &amp; &lt;B&gt; '"),
+        ("caf&eacute; &amp; &lt;b&gt; &#x27;", ["café & &lt;b&gt; '"], "CAFÉ &amp; &lt;B&gt; '"),
         ("<p>\r\n  a\r\n  dog  \r\n</p>\r\n", ["a dog"], "<p>\r\n  A DOG  \r\n</p>\r\n"),
         (
             '<img src="y" alt="the &quot;cat&quot;"> <table><td title=dog>it',

@@ -244,6 +244,7 @@ def test_a_folder_gives_a_whole_folder(command: Command, tmp_path: Path) -> None
     (tmp_path / "in" / "loop.po").symlink_to("loop.po")
     _, report = command(tmp_path / "in", "--output", tmp_path / "out", "--beam", "2")
     assert report == (
+        f"{tmp_path / 'in/de.po'}: copied as it is: asks for 'de', and the model writes fr\n"
         "documents: 4; texts without a translation: 5; translated: 5; marked for review: 3; "
         "copied as they are: 1 .ts, 1 .po, 1 .png, 1 .pot\n"
     )

@@ -55,6 +55,7 @@ def test_unknown_characters_words_and_empty_translations_are_faults() -> None:
     [
         ("&File", "File", "Fichier", "&Fichier"),
         ("E&xit", "Exit", "Quitter", "&Quitter"),
+        ("Save &as...", "Save as...", "Enregistrer sous...", "&Enregistrer sous..."),
         ("Save _As…", "Save As…", "Enregistrer sous...", "_Enregistrer sous…"),
         ("Fish & chips", "Fish & chips", "Poisson & frites", "Poisson & frites"),
         ("The *_name* of it", "The *⟦1⟧* of it", "Son *⟦1⟧*", "Son *_name*"),
@@ -86,6 +87,18 @@ def test_text_is_masked_and_restored(source: str, masked: str, written: str, res
 def test_a_model_without_symbols_reads_and_writes_a_label_as_it_is() -> None:
     piece = Piece("&File", Reader(masks=False))
     assert (piece.masked, piece.restore("&Fichier")) == ("&File", "&Fichier")
+
+
+def test_stars_stand_for_tags_of_emphasis() -> None:
+    piece = Piece('Be <b class="x">bold</b> or <b class="x">not</b>', FRENCH)
+    assert piece.counted == "Be **bold** or **not**"
+    assert (
+        piece.restore("Soyez ** gras** ou **non**", counted=True)
+        == 'Soyez <b class="x">gras</b> ou <b class="x">non</b>'
+    )
+    assert piece.restore("Soyez **gras** ou non", counted=True) is None
+    for other in ("Be <b>bold</b> or <i>not</i>", "Be <b>*bold*</b>", "Be </b>bold<b>", "A <a>b</a>"):
+        assert Piece(other, FRENCH).counted is None
 
 
 def test_numbers_stand_for_placeholders_that_are_numbers() -> None:
