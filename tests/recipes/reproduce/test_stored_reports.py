@@ -92,10 +92,10 @@ def test_intervals_and_verdicts_in_the_tables_of_claims_are_those_of_the_reports
         # A loss is told without its sign, and a claim the other way round with the opposite one.
         signs = [(apart, low, high), (-apart, low, high), (-apart, -high, -low), (apart, -high, -low)]
         verdicts = set().union(*(reported[sign] for sign in signs))
-        told = re.search("agrees|does not agree|undecided|cannot be told apart", row.split("|")[-2])
+        told = set(re.findall("agrees|does not agree|undecided", row.split("|")[-2]))  # two if BLEU and RIBES differ
         assert verdicts, row
         if "brevity penalty has a large impact" not in row:  # the opposite of what the report tests
-            assert {"cannot be told apart": "undecided"}.get(told[0], told[0]) in verdicts, row
+            assert told & verdicts, row
 
 
 @pytest.fixture
