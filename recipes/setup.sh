@@ -7,7 +7,7 @@
 #
 #   recipes/setup.sh
 #
-#   PYTHON=python3.13   the Python to use (default: the first of 3.11, 3.12, 3.13, 3.10 and 3.14, which is not tested, that is here whole)
+#   PYTHON=python3.13   the Python to use (default: the first complete one of 3.11, 3.12, 3.13, 3.10 and 3.14; 3.14 is not tested)
 #   TORCH=torch==2.13.0 the PyTorch to install, in pip's words
 set -euo pipefail
 # Every recipe skips the steps that are done, and a training goes on from the checkpoint that it saves when it is stopped.

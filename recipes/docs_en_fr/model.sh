@@ -6,7 +6,7 @@
 #
 # --data  folder with python-fr (github.com/python/python-docs-fr, branch 3.13) and django-fr (translations/fr of
 #         github.com/django/django-docs-translations, branch stable/5.1.x)
-# --more  folder with the other projects of pairs.py; README.md names their sources
+# --more  folder with the other projects of pairs.py; SOURCES.md names their sources
 # --php   folder with clones of PHP's manual, doc-en and doc-fr (github.com/php)
 # --text  folder with the tables NAME.en-fr.tsv.gz that SOURCES.md lists, and with the projects fpm-docs and warehouse
 # --out   output folder (default: runs/docs_en_fr); an interrupted run is resumed there
