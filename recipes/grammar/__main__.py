@@ -28,6 +28,6 @@ def main() -> None:
     for part, pairs in write_corpus(args.folder, sizes, args.seed, args.longest, args.even).items():
         english = sum(len(pair.source) for pair in pairs)
         print(
-            f"{args.folder / part}.{{en,fr,align,penn}}: {len(pairs)} sentences, "
+            f"{part}.{{en,fr,align,penn}}: {len(pairs)} sentences, "
             f"{english / len(pairs):.1f} English words per sentence"
         )

@@ -43,14 +43,14 @@ def find_misalignment(rows: Sequence[Row]) -> str:
     correlations = np.array([*map(_correlate_lengths, windows)])
     rises = correlations.max(axis=1) - correlations[:, 0]
     doubtful = [window for window, rise in zip(windows, rises) if rise > MAX_RISE or _has_other_numbers(window)]
-    if not doubtful and correlations[:, 0].mean() < MIN_CORRELATION:
+    if correlations[:, 0].mean() < MIN_CORRELATION:
         doubtful = windows
     if not doubtful:
         return ""
     source, target = (repr(quote(side)) for side in doubtful[0][0])
     return (
-        f"the two sides do not belong together in {len(doubtful)} of {len(windows)} places (their lengths or numbers "
-        f"differ, as after a line that is missing on one side), first near {source} and {target}; compare the files"
+        f"the two sides do not belong together in at least {len(doubtful)} of {len(windows)} places (lengths or "
+        f"numbers differ, as after a line that is missing on one side), first near {source} and {target}; compare the files"
     )
 
 

@@ -143,7 +143,8 @@ def _choose_subwords(settings: Settings, train: Sequence[Pair], languages: Pair,
     if not settings.tokenized:
         pieces += len(set(chain.from_iterable(chain.from_iterable(train))))
     kind = "bpe" if settings.tokenized else "sentencepiece"
-    print(f"--{kind} {pieces}: subwords, since few pairs leave many whole words unknown (--bpe 0: whole words)")
+    why = "since few pairs leave many whole words unknown (--bpe 0: whole words)"
+    print(f"--{kind} {pieces}: at most so many subwords, {why}")
     return replace(settings, **{kind: pieces})
 
 

@@ -172,7 +172,9 @@ def split_files(
     counts = np.bincount(parts, minlength=len(PARTS) + 1)
     listing = ", ".join(f"{part} {count:,}" for part, count in zip((*PARTS, "left out"), counts))
     if not all(counts[:LEFT_OUT]):
-        few = f"{len(unique)} pairs are too few to split ({listing}; equal sentences stay in one part)"
+        if not len(unique):
+            raise InputError(f"{names}: no pairs; give files that are not empty")
+        few = f"too few pairs to split ({listing}; equal sentences stay in one part)"
         raise InputError(f"{names}: {few}; give more text, or other sizes with --split DEV TEST")
     print(f"split {len(unique):,} pairs (seed {seed}): {listing} (no sentence is in two parts)")
     return {part: pairs.select(unique[parts == number]) for number, part in enumerate(PARTS)}

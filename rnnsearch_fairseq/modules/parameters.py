@@ -22,7 +22,8 @@ def check_parameters(loaded: Mapping[str, Tensor], expected: Mapping[str, Tensor
     if loaded.keys() != expected.keys():
         name = min(loaded.keys() ^ expected.keys())
         holder = "it" if name in loaded else "this model"
-        raise InputError(f"it is of another architecture ({quote(name)} is in {holder} only)")
+        difference = f"{quote(name)} is in {holder} only"
+        raise InputError(f"it was trained with another architecture or with other code: {difference}")
     for name, parameter in expected.items():
         if loaded[name].shape != parameter.shape or not loaded[name].is_floating_point():
             sizes = f"{name} is {tuple(loaded[name].shape)} there and {tuple(parameter.shape)} here"
