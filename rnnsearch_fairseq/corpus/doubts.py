@@ -50,7 +50,8 @@ def find_misalignment(rows: Sequence[Row]) -> str:
     source, target = (repr(quote(side)) for side in doubtful[0][0])
     return (
         f"the two sides do not belong together in at least {len(doubtful)} of {len(windows)} places (lengths or "
-        f"numbers differ, as after a line that is missing on one side), first near {source} and {target}; compare the files"
+        f"numbers differ, as after a line that is missing on one side), first near {source} and {target}; compare the "
+        "files"
     )
 
 
