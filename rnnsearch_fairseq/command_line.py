@@ -28,6 +28,7 @@ class Parser(argparse.ArgumentParser):
         # -o for --output, and plot for plot alignment
         similar = similar or [name for word in odd for name in known if name.startswith((f"-{word}", f"{word} "))][:1]
         hint = f"did you mean {' and '.join(similar)}? " if similar else ""
+        message = message.partition(" (choose from")[0] if similar else message
         self.exit(2, f"{self.prog}: error: {quote(message, MAX_MESSAGE)}\n{hint}{self.prog} --help says more\n")
 
 

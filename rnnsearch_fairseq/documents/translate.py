@@ -7,9 +7,9 @@ line of output is the number of the line (from 1), the search's score and the tr
 
 Documents: PO (.po), XLIFF (.xlf, .xliff), Qt's .ts, Markdown (.md) and HTML (.html), also packed (.gz). Messages that
 have a translation keep it. A new translation in PO, XLIFF and TS is marked for review; Markdown and HTML have no such
-mark. A translated heading of Markdown gets an anchor, so that links to it still work. In a folder, all other files
-(such as .rst, .txt and .pot) are copied, and the folders .git and node_modules are left out. A document is never
-written over a file that exists.
+mark. A translated heading of Markdown gets an anchor, so that links to it still work. Front matter, and the titles of
+images and of link definitions, stay as they are. In a folder, all other files (such as .rst, .txt and .pot) are
+copied, and the folders .git and node_modules are left out. A document is never written over a file that exists.
 
   rnnsearch translate raw/test.en --model checkpoints --output test.fr
   rnnsearch translate docs.po --model checkpoints --output docs.fr.po

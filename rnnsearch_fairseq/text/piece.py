@@ -37,6 +37,7 @@ FEATURES: list[tuple[str, Callable[[str], Any]]] = [
     ("ends with another sign", lambda rest: rest[-1:] if rest[-1:] in ENDS else ""),
 ]
 NAME = re.compile(r"[./-]*(?:[^\W_][./-]*)+")  # which a translation may have for itself
+ADDED = re.compile("[*`]")  # of RST and Markdown; a model of documentation writes them into other texts, too
 SIGNS = "*`[]{}|$\\<>_#=%@+~^&"  # of markup and code
 ACCELERATOR = re.compile(r"(?<![\w&])&(?=\w)|(?<=[a-zA-Z])&(?=[a-z])|(?<![\w*`\\])_(?=[A-Z])")  # &File, E&xit and _Open
 LABEL_WORDS = 5  # at most, of a text that may be a label of a menu or a button
@@ -139,6 +140,8 @@ class Piece:
             text = text.upper()
         if not self._reader.masks:
             return text
+        if not ADDED.search(self.text):
+            text = ADDED.sub("", text)
         if "…" in self.text and "..." not in self.text:  # models read and write three dots for this sign
             text = text.replace("...", "…")
         for symbol in self._attached:  # without a blank before it

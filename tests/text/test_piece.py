@@ -65,6 +65,7 @@ def test_unknown_characters_words_and_empty_translations_are_faults() -> None:
         ("**Bold** text", "**Bold** text", "** Gras** texte", "**Gras** texte"),
         ("A <b>bold</b> text", "A ⟦1⟧bold⟦2⟧ text", "Un texte ⟦1⟧ gras ⟦2⟧", "Un texte <b>gras</b>"),
         ("The note[^1] is here", "The note⟦1⟧ is here", "La note ⟦1⟧ est ici", "La note[^1] est ici"),
+        ("Set my_name", "Set ⟦1⟧", "Définir *⟦1⟧*", "Définir my_name"),
         ("Done :+1: or :100:", "Done ⟦1⟧ or ⟦2⟧", "Fait ⟦1⟧ ou ⟦2⟧", "Fait :+1: ou :100:"),
         (
             "The :term:`iterator` of it",
