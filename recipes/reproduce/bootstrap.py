@@ -21,8 +21,8 @@ ABOVE = (1, 0.0)  # the side and the bound of a difference where the first score
 INTERVAL = (
     f"its 95 % interval by paired bootstrap of the sentences ({RESAMPLES:,} resamples). Scores are means over the "
     f"seeds. If a system has {FEWEST_SEEDS} seeds or more, the interval holds the variance between seeds, too, by "
-    "Welch's t-test. A system with fewer seeds then counts as varying as much. If both have fewer, the interval knows "
-    "nothing of seeds"
+    "Welch's t-test. If the other one has fewer, both count as varying alike (Student's t-test). If both have fewer, "
+    "the interval knows nothing of seeds"
 )
 PAIRED = "Scores of the same models are paired by seed: the variance is of their differences."
 HOLM = (
@@ -100,8 +100,8 @@ class Difference:
 
         The interval is the bootstrap's, of the means over the seeds. Of systems with :data:`FEWEST_SEEDS`, the interval
         of these means over other seeds is added to it in quadrature: sentences and seeds vary independently. Its
-        degrees of freedom are those of Welch (1947), rounded down. A system with fewer seeds counts as varying as much
-        as the other one, or not at all if one of the two ``is_fixed``: it has no seed, like Moses.
+        degrees of freedom are those of Welch (1947), rounded down. If a system has fewer seeds, both count as varying
+        alike, by Student's t-test; or that system counts as not varying if it ``is_fixed``: it has no seed, like Moses.
         Scores of the ``same_models``, as by two searches, are paired by seed: the variance is of their differences.
         """
         means = [np.mean(scores, axis=0) for scores in (first, second)]
@@ -113,11 +113,12 @@ class Difference:
         freedom, error = 1, 0.0
         if measured:
             variances = [np.var(scores, ddof=1) / len(scores) for scores in measured]
-            fewest = min(map(len, varying))
-            if fewest < FEWEST_SEEDS and not is_fixed:
-                variances[0] *= 1 + len(measured[0]) / fewest
             shares = [part**2 / (len(scores) - 1) for part, scores in zip(variances, measured)]
             freedom, error = math.floor(sum(variances) ** 2 / sum(shares) + 1e-9), math.sqrt(sum(variances))
+            if min(map(len, varying)) < FEWEST_SEEDS and not is_fixed:
+                freedom = sum(len(scores) - 1 for scores in varying)
+                squares = sum(np.sum((scores - np.mean(scores)) ** 2) for scores in varying)
+                error = math.sqrt(squares / freedom * sum(1 / len(scores) for scores in varying))
             spread = t.isf(0.025, freedom) * error
             low, high = apart[0] - math.hypot(apart[0] - low, spread), apart[0] + math.hypot(high - apart[0], spread)
         seeds = len(first), len(second)

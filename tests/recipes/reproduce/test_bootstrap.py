@@ -34,7 +34,7 @@ def test_intervals_are_those_of_sacrebleu() -> None:
     ("others", "spread"),
     [
         ([np.array([20.0] * 3)] * 3, 4.30 / 3**0.5),  # Student's t, 2 degrees of freedom
-        (SEEDS[:2], 4.30 * (1 / 3 + 1 / 2) ** 0.5),  # two seeds count as varying as much
+        (SEEDS[:2], 3.18 * (2.5 / 3 * (1 / 3 + 1 / 2)) ** 0.5),  # both vary alike, 3 degrees
         (SEEDS, 2.78 * (2 / 3) ** 0.5),  # 4 degrees
     ],
 )
