@@ -41,7 +41,7 @@ once "$OUT/raw" tool php_en_ja.pairs "$DATA"
 once "$TEXT" prepare
 once "$OUT/lengths" tool trees.lengths "$TEXT/tree2seq/train.en" "$TEXT/tree2seq/train.ja" --output
 
-printf "%s\n" "tree2seq 1" "right 1" "anmt 1" "random 1" "tree2seq 2" "right 2" |
+for seed in 1 2 3; do printf "%s $seed\n" tree2seq right anmt random; done |
     xargs -P "$JOBS" -L 1 bash "$ROOT/recipes/php_en_ja/model.sh" "$OUT" "$EPOCHS"
 
 say "the report"
