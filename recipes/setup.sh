@@ -20,8 +20,8 @@ say() { printf '\n\033[1m[%s] %s\033[0m\n' "$(date +%H:%M:%S)" "$*"; }
 die() { printf 'error: %s\n' "$*" >&2; exit 1; }
 die_of_log() { # LOG STEP: end after a step that failed, or that a signal has ended
     local status=$?
-    tail -3 "$1" >&2
     if [ "$status" = 130 ] || [ "$status" = 143 ]; then exit "$status"; fi
+    tail -3 "$1" >&2
     die "$2 failed; see $1"
 }
 

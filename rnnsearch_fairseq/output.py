@@ -89,7 +89,7 @@ def write_folder(out: Path) -> Iterator[Path]:
     The process locks ``out``. A killed command leaves the new folder, ``out/.new``, and the next command empties it.
     """
     outputs_begun.add(out)
-    new = out / ".new"
+    new, was_there = out / ".new", os.path.exists(out)
     try:
         new.mkdir(parents=True, exist_ok=True)
         lock = os.open(out, os.O_RDONLY)
@@ -116,5 +116,6 @@ def write_folder(out: Path) -> Iterator[Path]:
     finally:
         shutil.rmtree(new)
         os.close(lock)
-        with contextlib.suppress(OSError):
-            out.rmdir()  # if nothing is in it
+        if not was_there:
+            with contextlib.suppress(OSError):
+                out.rmdir()  # if nothing is in it

@@ -143,8 +143,8 @@ def _choose_subwords(settings: Settings, train: Sequence[Pair], languages: Pair,
     if not settings.tokenized:
         pieces += len(set(chain.from_iterable(chain.from_iterable(train))))
     kind = "bpe" if settings.tokenized else "sentencepiece"
-    why = "since few pairs leave many whole words unknown (--bpe 0: whole words)"
-    print(f"--{kind} {pieces}: at most so many subwords, {why}")
+    why = f"--{kind} {pieces}; with so few pairs, many whole words would be unknown (--bpe 0: whole words)"
+    print(f"words are split into at most {pieces:,} subwords ({why})")
     return replace(settings, **{kind: pieces})
 
 
@@ -206,7 +206,7 @@ def _make_parser() -> ArgumentParser:
     parser = make_parser(__doc__)
     add = parser.add_argument
     add("data", type=Path, nargs="+", help="two text files, other files, or folders")
-    add("out", type=Path, help="folder to write; made if it is not there")
+    add("out", type=Path, help="folder to write, new or empty")
     add_languages(parser)
     base = "train this model further (a folder or a checkpoint); the text is prepared as its training text was"
     add("--from", dest="base", metavar="MODEL", help=base)
@@ -237,6 +237,10 @@ def main() -> None:
     languages = (args.source_lang, args.target_lang)
     for language in languages:
         check_language(language)
+    if args.out.is_file():
+        raise InputError(
+            f"{args.out}: the last word is the folder to write, and this is a file; give a folder after it"
+        )
     if languages[0] == languages[1]:
         raise InputError(f"-s and -t are both {languages[0]}; give the languages of the two sides")
     settings = Settings(**{field.name: getattr(args, field.name) for field in fields(Settings)})
@@ -251,10 +255,10 @@ def main() -> None:
     check_rereadable(*inputs)
     replaced = chain(*(texts_of(args.out / name, *languages) for name in outputs))
     check_not_input(replaced, inputs + (model_files(args.base) if model else []))
-    if trained := [
-        str(path) for path in (args.out / name for name in ("bin", "checkpoints", "model")) if os.path.exists(path)
-    ]:
-        raise InputError(f"{' and '.join(trained)}: there is a training already; remove it, or give another OUT")
+    holding = {place for path in inputs for place in (path.resolve(), *path.resolve().parents)}
+    inside = sorted(args.out.resolve().iterdir()) if args.out.is_dir() else []
+    if others := [path.name for path in inside if path.name != ".new" and path not in holding]:
+        raise InputError(f"{args.out}: is not empty ({quote(', '.join(others))}); give a new folder")
     with write_folder(args.out) as new:
         (new / "raw").mkdir()
         if files_of_parts:

@@ -166,14 +166,15 @@ def split_files(
     reasons = ", ".join(f"{count:,} {reason}" for reason, count in dropped.items() if count)
     left_out = f"; dropped {dropped.total():,} ({reasons})" if reasons else ""
     print(f"read {len(unique) + dropped.total():,} pairs of {names}{left_out}")
-    print(f"tags and entities are {'kept' if keep_markup else 'taken out (--keep-markup keeps them)'}")
+    print(f"tags and entities such as &amp; are {'kept' if keep_markup else 'taken out (--keep-markup keeps them)'}")
     sizes = sizes or (min(1000, len(unique) // 20),) * 2
     parts = assign_parts(sentences[unique], np.array(file_numbers)[unique], sizes, seed)
     counts = np.bincount(parts, minlength=len(PARTS) + 1)
     listing = ", ".join(f"{part} {count:,}" for part, count in zip((*PARTS, "left out"), counts))
     if not all(counts[:LEFT_OUT]):
         if not len(unique):
-            raise InputError(f"{names}: no pairs; give files that are not empty")
+            cause = "are the sides the same file?" if dropped["with equal sides"] else "give files that are not empty"
+            raise InputError(f"{names}: no pair is left; {cause}")
         few = f"too few pairs to split ({listing}; equal sentences stay in one part)"
         raise InputError(f"{names}: {few}; give more text, or other sizes with --split DEV TEST")
     print(f"split {len(unique):,} pairs (seed {seed}): {listing} (no sentence is in two parts)")

@@ -2,14 +2,15 @@
 
 Lines: each line of FILE or of standard input gives one line of output. A line without a letter stays as it is. A line
 that cannot be read is named on standard error and left blank, and the command then ends with status 1. With --nbest, a
-line of output is the number of the line (from 1), the search's score and the translation, with tabs between. With
---output, lines replace a file that exists. A single file of another kind, such as .rst, is read as lines, too.
+line of output is the number of the line (from 1), the search's score and the translation, with tabs between. A single
+file of another kind, such as .rst, is read as lines, too: its markup may be damaged.
 
 Documents: PO (.po), XLIFF (.xlf, .xliff), Qt's .ts, Markdown (.md) and HTML (.html), also packed (.gz). Messages that
-have a translation keep it. A new translation in PO, XLIFF and TS is marked for review; Markdown and HTML have no such
-mark. A translated heading of Markdown gets an anchor, so that links to it still work. Front matter, and the titles of
-images and of link definitions, stay as they are. In a folder, all other files (such as .rst, .txt and .pot) are
-copied, and the folders .git and node_modules are left out. A document is never written over a file that exists.
+have a translation keep it, also a fuzzy one. A new translation in PO, XLIFF and TS is marked for review; Markdown and
+HTML have no such mark. A translated heading of Markdown gets an anchor, so that links to it still work. Front matter,
+and the titles of images and of link definitions, stay as they are. In a folder, all other files (such as .rst, .txt
+and .pot) are copied, and the folders .git and node_modules are left out. Lines replace the file of --output. A
+document never does.
 
   rnnsearch translate raw/test.en --model checkpoints --output test.fr
   rnnsearch translate docs.po --model checkpoints --output docs.fr.po
@@ -185,7 +186,8 @@ def parse_arguments() -> argparse.Namespace:
     data = "text, document or folder; default: standard input, which is read as lines of plain text"
     parser.add_argument("file", type=Path, nargs="?", metavar="FILE", help=data)
     add_model_options(parser)
-    parser.add_argument("--output", type=Path, metavar="FILE", help="for lines, default: standard output")
+    output = "file to write, or folder (needed for documents; default for lines: standard output)"
+    parser.add_argument("--output", type=Path, metavar="FILE", help=output)
     nbest = "print up to NBEST translations of each line, with the line's number and the score"
     parser.add_argument("--nbest", type=count, help=nbest)
     trees = "a parse of each line, in Penn brackets or as transitions"

@@ -19,7 +19,7 @@ MAX_LINES = 500
 LETTERS, MIN_PROBABILITY = 30, 0.9
 MIN_PARTS, MIN_SHARE = 3, 0.03  # of a text, in another language
 NO_LANGUAGE = "zxx"  # py3langid's class of numbers and code
-LANGUAGE = re.compile("[A-Za-z]{2,3}(?:[-_@].*)?")
+LANGUAGE = re.compile("[A-Za-z]{2,3}(?:[-_@].+)?")
 
 
 def language_code(language: str) -> str:
@@ -53,7 +53,7 @@ def find_other_languages(lines: Iterable[str], expected: str) -> str:
     if number < max(MIN_PARTS, MIN_SHARE * counts.total()):
         return ""
     names = ", ".join(f"{count:,} like {language}" for language, count in others[:3])
-    return f"of {counts.total():,} places in the {expected} text, {number:,} look like other languages ({names})"
+    return f"of {counts.total():,} samples of the {expected} text, {number:,} look like other languages ({names})"
 
 
 def _cut_parts(lines: Iterable[str]) -> Iterator[str]:

@@ -93,9 +93,9 @@ class Piece:
         self._rest = hide(self._plain, places).strip()
         self._terms = TERM.findall(text)
         self.masked, self.spans = found.mask() if reader.masks else (self._plain, [])
-        # Spans that stand right after a letter, as the number of a footnote does.
+        # Spans that stand right after a letter or a full stop, as the number of a footnote does.
         numbered = dict(zip(SYMBOLS, self.spans))
-        attached = [symbol for symbol in numbered if not re.search(rf"(?<!\w){symbol}", self.masked)]
+        attached = [symbol for symbol in numbered if not re.search(rf"(?<![\w.,;!?)]){symbol}", self.masked)]
         self._attached = {symbol: numbered[symbol] for symbol in attached}
         self.counts: dict[str, str] = {}
         has_number = any(re.search(number, self.masked) for number in NUMBERS.values())
@@ -145,7 +145,7 @@ class Piece:
         if "…" in self.text and "..." not in self.text:  # models read and write three dots for this sign
             text = text.replace("...", "…")
         for symbol in self._attached:  # without a blank before it
-            text = re.sub(rf"(?<=\w) (?={symbol})", "", text)
+            text = re.sub(rf"(?<=\S) (?={symbol})", "", text)
         text = unmask(self._to.typeset(self._with_first_letter(text)), self.spans)
         if not OPENED.search(self.text):
             text = OPENED.sub(lambda found: found[0].rstrip(" "), text)
@@ -217,11 +217,11 @@ class Piece:
             if feature(self._rest) != feature(rest):
                 yield fault
         for span in self._attached.values():
-            if span in text and not re.search(rf"\w{re.escape(span)}", text):
+            if span in text and not re.search(rf"\S{re.escape(span)}", text):
                 yield f"has no word right before {span}"
         for name, words in EMPHASIZED.findall(text):
             if words.islower() and (name, words) in EMPHASIZED.findall(self._plain):
-                yield f"leaves {words} in <{name}> as it is"
+                yield f"does not translate '{words}' in <{name}>"
         negation, possible = self._from.negation, self._to.negation
         if negation and possible and negation.search(self._rest) and not possible.search(rest):
             yield "has no negation"

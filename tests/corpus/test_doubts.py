@@ -45,8 +45,8 @@ def test_shifted_and_shuffled_sides_are_noticed(pairs: list[Pair], places: str) 
     ("sources", "targets", "named"),
     [
         (ENGLISH, FRENCH, []),
-        (ENGLISH, [*FRENCH[:90], *GERMAN[90:]], ["in the fr text, .* like de"]),
-        (FRENCH, ENGLISH, ["in the en text, .* like fr", "in the fr text, .* like en"]),
+        (ENGLISH, [*FRENCH[:90], *GERMAN[90:]], ["samples of the fr text, .* like de"]),
+        (FRENCH, ENGLISH, ["samples of the en text, .* like fr", "samples of the fr text, .* like en"]),
     ],
 )
 def test_other_languages_are_noticed(sources: list[str], targets: list[str], named: list[str]) -> None:

@@ -201,26 +201,24 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def test_a_failed_command_leaves_the_folder_as_it_was_and_text_is_prepared_anew(tmp_path: Path, run: Any) -> None:
-    (corpus,), out = write_tsv(tmp_path, number_pairs(300)), tmp_path / "out"
+def test_a_failed_command_makes_no_folder_and_a_used_folder_is_refused(tmp_path: Path, run: Any) -> None:
+    (corpus,), out, new = write_tsv(tmp_path, number_pairs(300)), tmp_path / "out", tmp_path / "new"
     run(corpus, out, "--bpe", "30")
     before, test = contents(out), read_pairs(out / "raw", "test")
     itself = (*(out / "raw" / f"train.{language}" for language in LANGUAGES), out)
     refused = {
-        "--sentencepiece 10": (corpus, out, "--split", "9", "9", "--sentencepiece", "10"),
-        "--max-words": (corpus, out, "--max-words", "2"),
+        "--sentencepiece 10": (corpus, new, "--split", "9", "9", "--sentencepiece", "10"),
+        "--max-words": (corpus, new, "--max-words", "2"),
+        r"out: is not empty .*train\.sh": (corpus, out, "--bpe", "30"),
         r"train\.en": itself,
         r"corpus\.tsv": (out / "raw", corpus),
     }
     for named, words in refused.items():
         with pytest.raises(InputError, match=named):
             run(*words)
-        assert contents(out) == before
-    run(out / "raw", out, "--sentencepiece", "60")
-    assert read_pairs(out / "raw", "test") == test and read_preparations(out)["en"].subwords == "sentencepiece"
-    (out / "checkpoints").mkdir()
-    with pytest.raises(InputError, match="checkpoints"):
-        run(corpus, out)
+        assert contents(out) == before and not new.exists()
+    run(out / "raw", new, "--sentencepiece", "60")
+    assert read_pairs(new / "raw", "test") == test and read_preparations(new)["en"].subwords == "sentencepiece"
 
 
 def test_what_a_killed_command_left_is_removed_and_a_second_command_is_refused(tmp_path: Path, run: Any) -> None:

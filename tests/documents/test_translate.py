@@ -103,7 +103,7 @@ def test_text_in_another_language_is_doubted_once(command: Command, tmp_path: Pa
     (tmp_path / "a.po").write_text("\n".join(f'msgid "{FRENCH} {n}"\nmsgstr ""\n' for n in range(9)))
     doubts = [command(tmp_path / name, "--output", tmp_path / f"out.{name}")[1] for name in ("text", "a.po")]
     assert [
-        f"{name}: of 9 places in the en text, 9 look like" in doubt for name, doubt in zip(("text", "a.po"), doubts)
+        f"{name}: of 9 samples of the en text, 9 look like" in doubt for name, doubt in zip(("text", "a.po"), doubts)
     ]
     assert command(tmp_path / "text", "--prepared")[1] == ""
 
@@ -421,7 +421,7 @@ def test_gettext_accepts_filled_messages_without_their_flags(
     fill_by(swapped, write(tmp_path / "a.po", "".join([HEADER, *messages])), tmp_path / "b.po")
     report = capsys.readouterr().err
     assert "translated: 5; marked for review: 5; with something missing or changed, named above: 1\n" in report
-    assert "leaves show %s in <b> as it is" in report
+    assert "does not translate 'show %s' in <b>" in report
     assert report.count("left as it is: lacks %") == 3
     subprocess.run(["msgattrib", "--clear-fuzzy", tmp_path / "b.po", "-o", tmp_path / "c.po"], check=True)
     subprocess.run(["msgfmt", "--check-format", "-o", os.devnull, tmp_path / "c.po"], check=True)

@@ -271,7 +271,7 @@ def test_a_checkpoint_holds_its_words_and_how_its_text_was_prepared(tmp_path: Pa
         (
             {"context": "last"},
             {},
-            "another architecture or with other code: .* in this model only.*give the --arch and model options",
+            "another architecture or with other code: .* in the code's network only.*give the --arch and model options",
         ),
         (
             {"output_rank": 6},

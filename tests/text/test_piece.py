@@ -29,7 +29,7 @@ def faults(source: str, translation: str, reader: Reader = FRENCH) -> list[str]:
         ("[X0X] object ([X22X])", "Objet [X0X]", "Objet [X0X] ([X22X])", "lacks [X22X]"),
         ("Be <b>bold</b>", "Soyez </b>gras<b>", "Soyez <b>gras</b>", "has tags in another order"),
         ("Be <b>bold</b>", "Soyez gras <b></b>", "Soyez <b>gras</b>", "has no text in <b>"),
-        ("Be <b>bold</b>", "Soyez <b>bold</b>", "Soyez <b>gras</b>", "leaves bold in <b> as it is"),
+        ("Be <b>bold</b>", "Soyez <b>bold</b>", "Soyez <b>gras</b>", "does not translate 'bold' in <b>"),
         ("Term[^1] of it", "[^1] de celui-ci", "Terme[^1] de celui-ci", "has no word right before [^1]"),
         ("Find && Replace", "Trouver", "Trouver && remplacer", "lacks &&"),
         ("One, two, three, and so on: then it goes on.", "Un.", "Un, deux, trois : cela continue.", "is much shorter"),
@@ -66,6 +66,7 @@ def test_unknown_characters_words_and_empty_translations_are_faults() -> None:
         ("A <b>bold</b> text", "A ⟦1⟧bold⟦2⟧ text", "Un texte ⟦1⟧ gras ⟦2⟧", "Un texte <b>gras</b>"),
         ("The note[^1] is here", "The note⟦1⟧ is here", "La note ⟦1⟧ est ici", "La note[^1] est ici"),
         ("Set my_name", "Set ⟦1⟧", "Définir *⟦1⟧*", "Définir my_name"),
+        ("A note.[^1] Another.", "A note.⟦1⟧ Another.", "Une note. ⟦1⟧ Une autre.", "Une note.[^1] Une autre."),
         ("Done :+1: or :100:", "Done ⟦1⟧ or ⟦2⟧", "Fait ⟦1⟧ ou ⟦2⟧", "Fait :+1: ou :100:"),
         (
             "The :term:`iterator` of it",
