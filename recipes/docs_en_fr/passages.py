@@ -3,9 +3,9 @@
 ``python -m recipes.docs_en_fr.passages TEXT OUT``
 
 TEXT is what ``pairs.py`` wrote; OUT gets ``{train,valid,test}.{en,fr}``. A message is cut where both sides are cut
-alike, numbers stand for placeholders of counts, a label has no accelerator, and blanks and apostrophes of the French
-side follow one rule. Of an ICU message with forms, OUT has the singular and the plural. Left out are pairs whose
-translation has other tags or links and, in training, near copies of what is held out.
+alike, numbers stand for placeholders of counts and stars for tags of emphasis, a label has no accelerator, and blanks
+and apostrophes of the French side follow one rule. Of an ICU message with forms, OUT has the singular and the plural.
+Left out are pairs whose translation has other tags or links and, in training, near copies of what is held out.
 """
 
 import re
@@ -27,7 +27,7 @@ from rnnsearch_fairseq.text.habits import HABITS
 from rnnsearch_fairseq.text.lines import read_lines, read_pairs
 from rnnsearch_fairseq.text.markup import mask, scan, unmask
 from rnnsearch_fairseq.text.passage import Passage
-from rnnsearch_fairseq.text.piece import Piece, Reader
+from rnnsearch_fairseq.text.piece import STARS, Piece, Reader
 
 NEAR = 0.6  # of the strings of four characters in two texts that both have
 FORMS = re.compile(r"\{\s*\w+\s*,\s*plural\s*,((?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*)\}")
@@ -83,11 +83,13 @@ def put_numbers(source: str, target: str) -> Pair:
     """A piece and its translation as the model reads and writes them, but for masked markup."""
     piece, translated = Piece(source, ENGLISH), Piece(target, FRENCH)
     masked, wanted = piece.masked, unmask(translated.masked, translated.spans)
-    found, counts = mask(wanted, piece.spans), piece.counts
-    if piece.counted and all(text.count(symbol) == 1 for symbol in counts.values() for text in (masked, found)):
+    found = mask(wanted, piece.spans)
+    signs = {symbol: number for number, symbol in piece.counts.items()}
+    are_alike = all(text.count(symbol) == 1 for symbol in signs for text in (masked, found))
+    if piece.counted and are_alike and all(masked.count(tag) == found.count(tag) for tag in piece.emphasis):
         masked = piece.counted
-        for number, symbol in counts.items():
-            found = found.replace(symbol, number)
+        for symbol, sign in (signs | dict.fromkeys(piece.emphasis, STARS)).items():
+            found = found.replace(symbol, sign)
         wanted = unmask(found, piece.spans)
     typeset = HABITS["fr"].typeset(re.sub(r"(?<=\w)’(?=\w)", "'", wanted))
     return unmask(masked, piece.spans), " ".join(typeset.split())

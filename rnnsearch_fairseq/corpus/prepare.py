@@ -5,7 +5,7 @@ DATA is two text files, where line N of the second translates line N of the firs
 folder with the files train.en, train.fr, valid.en and so on is split already. Words become sentencepieces or, from a
 million pairs on, Moses tokens. OUT gets its files only when all is done.
 
-  rnnsearch prepare corpus.en corpus.fr text -s en -t fr
+  rnnsearch prepare corpus.en corpus.fr own -s en -t fr
 """
 
 import io

@@ -178,7 +178,7 @@ def test_the_updates_of_several_processes_and_steps_are_those_of_one_large_batch
 @pytest.mark.parametrize(
     ("missing", "named"),
     [
-        ("dict.*", "{folder}: .*{folder}/bin"),
+        ("dict.*", "{folder}: has no dictionaries"),
         ("train.en-ja.*", "{folder}: train"),
         ("train.en-ja.ja.*", "{folder}: train"),  # the sides differ in size
         ("train.tree*", "train.tree-None"),

@@ -23,7 +23,7 @@ FORMS = (
             ("See [a list](/en) now.", "Voir [une liste](/fr)."),
             [("See ⟦1000⟧ now.", "Voir ⟦1000⟧."), ("a list", "une liste")],
         ),
-        (("See <b>it</b>.", "Voir <i>cela</i>."), [("See <b>it</b>.", "Voir <b>cela</b>.")]),
+        (("See <b>it</b>.", "Voir <i>cela</i>."), [("See **it**.", "Voir **cela**.")]),
         (("See it.", "Voir <b>cela</b>."), []),
         (("Set\u00adup", '<a name="set-up"></a>Installation'), [("Setup", "Installation")]),
     ],
