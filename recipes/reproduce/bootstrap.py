@@ -112,13 +112,14 @@ class Difference:
         measured = [scores for scores in varying if len(scores) >= FEWEST_SEEDS and np.ptp(scores) > 0]
         freedom, error = 1, 0.0
         if measured:
-            variances = [np.var(scores, ddof=1) / len(scores) for scores in measured]
-            shares = [part**2 / (len(scores) - 1) for part, scores in zip(variances, measured)]
-            freedom, error = math.floor(sum(variances) ** 2 / sum(shares) + 1e-9), math.sqrt(sum(variances))
-            if min(map(len, varying)) < FEWEST_SEEDS and not is_fixed:
+            if min(map(len, varying)) < FEWEST_SEEDS and not is_fixed:  # Student's
                 freedom = sum(len(scores) - 1 for scores in varying)
                 squares = sum(np.sum((scores - np.mean(scores)) ** 2) for scores in varying)
                 error = math.sqrt(squares / freedom * sum(1 / len(scores) for scores in varying))
+            else:  # Welch's
+                variances = [np.var(scores, ddof=1) / len(scores) for scores in measured]
+                shares = [part**2 / (len(scores) - 1) for part, scores in zip(variances, measured)]
+                freedom, error = math.floor(sum(variances) ** 2 / sum(shares) + 1e-9), math.sqrt(sum(variances))
             spread = t.isf(0.025, freedom) * error
             low, high = apart[0] - math.hypot(apart[0] - low, spread), apart[0] + math.hypot(high - apart[0], spread)
         seeds = len(first), len(second)

@@ -205,8 +205,8 @@ def parse_arguments() -> argparse.Namespace:
     if args.documents and (args.nbest or args.alignments or args.trees or args.prepared):
         raise InputError(f"{args.file}: a document; leave out --nbest, --alignments, --trees and --prepared")
     if args.documents and args.output is None:
-        kind = "folder" if is_folder else "document"
-        raise InputError(f"{args.file}: a {kind}; give the {'folder' if is_folder else 'file'} to write, as --output")
+        kind, place = ("folder", "folder") if is_folder else ("document", "file")
+        raise InputError(f"{args.file}: a {kind}; give the {place} to write, as --output")
     if args.output and not is_folder:
         written = next((other for other in FORMATS if file_suffix(args.output) in other.suffixes), known)
         if written is not known:

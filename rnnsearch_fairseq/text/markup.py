@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 
 from rnnsearch_fairseq.text.sentences import UNSPACED
 
+EMPHASIS = frozenset(["b", "em", "i", "strong", "u"])  # tags of HTML
 MAX_SPANS = 9  # of a text; later ones stay text
 SYMBOLS = [f"⟦{number}⟧" for number in range(1, MAX_SPANS + 1)]
 LABELS = "abbr|dfn|emphasis|guilabel|index|menuselection|strong|sub|sup|term|title"  # roles whose text is translated

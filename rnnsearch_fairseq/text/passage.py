@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import count
 
-from rnnsearch_fairseq.text.markup import ESCAPED_END, LETTER, MAX_SPANS, Scan, hide, scan
+from rnnsearch_fairseq.text.markup import EMPHASIS, ESCAPED_END, LETTER, MAX_SPANS, Scan, hide, scan
 from rnnsearch_fairseq.text.sentences import SENTENCE_END, count_words
 
 SENTENCE_WORDS = 40  # of a text that stays whole; from 40 to 100 words, cut or not makes no difference
@@ -27,7 +27,6 @@ CODE_TAGS = re.compile(
     "app|classname|cmd|code|codeblocks?|command|constant|envar|file|filename|function|img|input|kbd|key|literal|math"
     "|methodname|option|package|parameter|pre|samp|script|style|sys|systemitem|tt|userinput|var|varname"
 )
-EMPHASIS = frozenset(["b", "em", "i", "strong", "u"])  # a part of the sentence where they begin with a small letter
 LEFT = re.compile(r"""translate=["']no|class=["'][^"']*\bnotranslate""")
 BEGINNINGS = {"ept": "bpt", "ex": "bx", "ec": "sc", "em": "sm"}  # of elements of XLIFF that do not hold their text
 ANGULAR = re.compile(r'<x id="(START|CLOSE)_(\w+)"')
@@ -122,7 +121,7 @@ def _paired(found: Scan) -> Iterator[tuple[int, int, int, int]]:
         for back, (other, start, first) in enumerate(reversed(opened[-MAX_DEPTH:]), 1):
             if name and name == other:
                 del opened[-back:]
-                if name in EMPHASIS and text[first].islower():
+                if name in EMPHASIS and text[first].islower():  # a part of the sentence around it
                     break
                 # The title of a link such as [title][] is its target.
                 code = CODE_TAGS.fullmatch(name) or text.startswith("][]", begin) or LEFT.search(text, start, first)

@@ -2,13 +2,13 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any
 
 from rnnsearch_fairseq.text.habits import HABITS, Habits
-from rnnsearch_fairseq.text.markup import LETTER, SYMBOLS, hide, scan, unmask
+from rnnsearch_fairseq.text.markup import EMPHASIS, LETTER, SYMBOLS, hide, scan, unmask
 from rnnsearch_fairseq.text.preparation import WORD
 from rnnsearch_fairseq.text.terms import NO_TERMS, Terms
 
@@ -22,12 +22,12 @@ PLACEHOLDER = re.compile(r"%|[$#@]?\{|\d+\Z")
 COUNTER = re.compile(r"(?:n|nb|num|numbers?|counts?|counter|total|size|length)(?:_\w+)?|\w+_(?:n|num|number|count)")
 # In the place of placeholders that stand for numbers; of nine numbers, the model of recipes/docs_en_fr writes these
 # best: "Les fichiers 37 ont été supprimés", but "100 fichiers ont été supprimés".
-NUMBERS = {number: rf"(?<![\d⟦]){number}(?!\d)" for number in ("100", "15", "24", "5", "12")}
+NUMBERS = "100", "15", "24", "5", "12"
+NUMBER = re.compile(rf"(?<![\d⟦])(?:{'|'.join(NUMBERS)})(?!\d)")
 PAIRED_TAG = re.compile(r"<(/?)(\w[\w:.-]*)[^<>]*(?<!/)>")
-EMPHASIZED = re.compile(r"<(b|em|i|strong|u)\b[^<>]*>([^<>]*)</\1>")
-EMPHASIS_TAG = re.compile(r"</?(?:b|em|i|strong|u)\b[^<>]*>")
-STARS = "**"  # which the model reads in the place of such tags, since it knows them better
-EMPTY_PAIR = re.compile(r"<(\w+)(?:\s[^<>]*)?></\1>")
+ELEMENT = re.compile(r"<(\w+)(?:\s[^<>]*)?>([^<>]*)</\1>")  # one without others inside
+STARS = "**"  # which the model reads in the place of tags of emphasis, since it knows them better
+ATTACHED = re.compile(r"(?<=[\w.,;!?)])⟦\d⟧")  # right after a word or a full stop, as the number of a footnote
 QUOTED = re.compile(r"(?<!\w)'[^'\n]{1,80}'(?!\w)|\"[^\"\n]*\"|«[^«»\n]*»|“[^“”\n]*”")
 ENDS = ".!?:;,…"
 # What both sides have alike, and the fault where they have not.
@@ -93,20 +93,25 @@ class Piece:
         self._rest = hide(self._plain, places).strip()
         self._terms = TERM.findall(text)
         self.masked, self.spans = found.mask() if reader.masks else (self._plain, [])
-        # Spans that stand right after a letter or a full stop, as the number of a footnote does.
-        numbered = dict(zip(SYMBOLS, self.spans))
-        attached = [symbol for symbol in numbered if not re.search(rf"(?<![\w.,;!?)]){symbol}", self.masked)]
-        self._attached = {symbol: numbered[symbol] for symbol in attached}
+        numbered, attached = dict(zip(SYMBOLS, self.spans)), ATTACHED.findall(self.masked)
+        self._attached = {
+            symbol: span for symbol, span in numbered.items() if self.masked.count(symbol) == attached.count(symbol)
+        }
         self.counts: dict[str, str] = {}
-        has_number = any(re.search(number, self.masked) for number in NUMBERS.values())
-        counted = self.masked if has_number else self._count_placeholders()
-        tags = [symbol for symbol, span in numbered.items() if EMPHASIS_TAG.fullmatch(span)]
-        in_pairs = re.findall("|".join(tags), self.masked) == tags * self.masked.count(tags[0]) if tags else False
-        is_pair = [numbered[tag].startswith("</") for tag in tags] == [False, True]
-        self.emphasis = tags if is_pair and in_pairs and "*" not in self.masked else []
+        counted = self.masked if NUMBER.search(self.masked) else self._count_placeholders()
+        self.emphasis = self._find_emphasis(numbered)
         for tag in self.emphasis:
             counted = counted.replace(tag, STARS)
         self.counted = counted if counted != self.masked else None
+
+    def _find_emphasis(self, numbered: Mapping[str, str]) -> list[str]:
+        """The symbols of a start tag and an end tag of emphasis, if the text has no other such tags and no stars."""
+        matches = [(symbol, PAIRED_TAG.fullmatch(span)) for symbol, span in numbered.items()]
+        tags = {symbol: tag[1] for symbol, tag in matches if tag and tag[2] in EMPHASIS}
+        if [*tags.values()] != ["", "/"] or "*" in self.masked:
+            return []
+        in_order = re.findall("|".join(tags), self.masked)
+        return [*tags] if in_order == [*tags] * (len(in_order) // 2) else []
 
     def _count_placeholders(self) -> str:
         """What the model reads, with numbers in the place of placeholders that stand for numbers."""
@@ -118,7 +123,7 @@ class Piece:
             is_count = COUNT.fullmatch(span) or (is_counter and PLACEHOLDER.match(span))
             if not is_count or len(self.counts) == len(NUMBERS):
                 return symbol[0]
-            number = [*NUMBERS][len(self.counts)]
+            number = NUMBERS[len(self.counts)]
             self.counts[number] = symbol[0]
             return number
 
@@ -126,10 +131,11 @@ class Piece:
 
     def restore(self, text: str, in_capitals: bool = False, counted: bool = False) -> str | None:
         """The text of a translation; None unless it has all that stands for a placeholder or a tag exactly once."""
-        for number, symbol in self.counts.items() if counted else ():
-            text, times = re.subn(NUMBERS[number], symbol, text)
-            if times != 1:
+        if counted and self.counts:
+            numbers = NUMBER.findall(text)
+            if any(numbers.count(number) != 1 for number in self.counts):
                 return None
+            text = NUMBER.sub(lambda number: self.counts.get(number[0], number[0]), text)
         if counted and self.emphasis:
             first, *others = text.split(STARS)
             tags = self.emphasis * self.masked.count(self.emphasis[0])
@@ -205,7 +211,8 @@ class Piece:
             return [f"lacks {span}" for span in counts if text.count(span) < counts[span]], []
         found = scan(text)
         spans = _compare_spans(self._kept, found.spans, text)
-        spans += [f"has no text in <{name}>" for name in EMPTY_PAIR.findall(text) if not EMPTY_PAIR.search(self.text)]
+        if all(words for _, words in ELEMENT.findall(self.text)):
+            spans += [f"has no text in <{name}>" for name, words in ELEMENT.findall(text) if not words]
         return spans, [*self._other_faults(text, found.hidden.strip())]
 
     def _other_faults(self, text: str, rest: str) -> Iterator[str]:
@@ -219,8 +226,8 @@ class Piece:
         for span in self._attached.values():
             if span in text and not re.search(rf"\S{re.escape(span)}", text):
                 yield f"has no word right before {span}"
-        for name, words in EMPHASIZED.findall(text):
-            if words.islower() and (name, words) in EMPHASIZED.findall(self._plain):
+        for name, words in ELEMENT.findall(text):
+            if name in EMPHASIS and words.islower() and (name, words) in ELEMENT.findall(self._plain):
                 yield f"does not translate '{words}' in <{name}>"
         negation, possible = self._from.negation, self._to.negation
         if negation and possible and negation.search(self._rest) and not possible.search(rest):
