@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.errors import InputError, quote
 
 outputs_begun: set[Path] = set()  # the files and folders that this process has begun to write
 
@@ -83,11 +83,16 @@ def open_output(path: Path) -> Iterator[BinaryIO]:
 
 
 @contextlib.contextmanager
-def write_folder(out: Path) -> Iterator[Path]:
+def write_folder(out: Path, inputs: Iterable[Path] = ()) -> Iterator[Path]:
     """Give a new folder, whose files go to the folder ``out`` at the end; after an error, ``out`` is as it was.
 
-    The process locks ``out``. A killed command leaves the new folder, ``out/.new``, and the next command empties it.
+    ``out`` is new, or holds nothing but inputs. The process locks ``out``. A killed command leaves the new folder,
+    ``out/.new``, and the next command empties it.
     """
+    holding = {place for path in map(Path.resolve, inputs) for place in (path, *path.parents)}
+    inside = sorted(out.resolve().iterdir()) if out.is_dir() else []
+    if others := [path.name for path in inside if path.name != ".new" and path not in holding]:
+        raise InputError(f"{out}: is not empty ({quote(', '.join(others))}); give a new folder")
     outputs_begun.add(out)
     new, was_there = out / ".new", os.path.exists(out)
     try:

@@ -43,19 +43,22 @@ def test_a_signal_leaves_what_was_there(tmp_path: Path, number: int) -> None:
 
 
 def test_files_go_to_a_folder_together_or_not_at_all(tmp_path: Path) -> None:
-    for text in ("old", "new"):
-        with write_folder(tmp_path / "out") as new:
-            (new / "raw").mkdir()
-            for name in ("a.txt", "raw/b.txt"):
-                (new / name).write_text(text)
-    (tmp_path / "out" / "z.txt").mkdir()
-    with pytest.raises(InputError, match=r"z\.txt: a folder"), write_folder(tmp_path / "out") as new:
+    out = tmp_path / "out"
+    with write_folder(out) as new:
+        (new / "raw").mkdir()
+        for name in ("a.txt", "raw/b.txt"):
+            (new / name).write_text("old")
+    (out / "z.txt").mkdir()
+    inputs = [out / "a.txt", out / "raw" / "b.txt", out / "z.txt" / "input"]
+    with pytest.raises(InputError, match=r"z\.txt: a folder"), write_folder(out, inputs) as new:
         for name in ("a.txt", "z.txt"):
-            (new / name).write_text("newer")
-    files = {str(path.relative_to(tmp_path / "out")): path for path in (tmp_path / "out").rglob("*")}
+            (new / name).write_text("new")
+    with pytest.raises(InputError, match=r"out: is not empty \(z\.txt\)"), write_folder(out, inputs[:2]):
+        pass
+    files = {str(path.relative_to(out)): path for path in out.rglob("*")}
     assert sorted(files) == ["a.txt", "raw", "raw/b.txt", "z.txt"]
-    assert {files[name].read_text() for name in ("a.txt", "raw/b.txt")} == {"new"}
-    with pytest.raises(InputError, match=r"a\.txt: cannot be written"), write_folder(tmp_path / "out" / "a.txt"):
+    assert {files[name].read_text() for name in ("a.txt", "raw/b.txt")} == {"old"}
+    with pytest.raises(InputError, match=r"a\.txt: cannot be written"), write_folder(out / "a.txt"):
         pass
 
 

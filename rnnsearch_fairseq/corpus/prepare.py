@@ -255,11 +255,7 @@ def main() -> None:
     check_rereadable(*inputs)
     replaced = chain(*(texts_of(args.out / name, *languages) for name in outputs))
     check_not_input(replaced, inputs + (model_files(args.base) if model else []))
-    holding = {place for path in inputs for place in (path.resolve(), *path.resolve().parents)}
-    inside = sorted(args.out.resolve().iterdir()) if args.out.is_dir() else []
-    if others := [path.name for path in inside if path.name != ".new" and path not in holding]:
-        raise InputError(f"{args.out}: is not empty ({quote(', '.join(others))}); give a new folder")
-    with write_folder(args.out) as new:
+    with write_folder(args.out, inputs) as new:
         (new / "raw").mkdir()
         if files_of_parts:
             parts = {part: Rows(read_pairs(*paths)) for part, paths in files_of_parts.items()}

@@ -43,8 +43,10 @@ from rnnsearch_fairseq.text.lines import LINE_ENDS, MAX_LINE_BYTES, check_line, 
 READ_AHEAD = 1 << 16  # bytes
 SEARCHED_TOGETHER = 400  # texts
 # What is counted.
-DOCUMENTS, BLANK, FILLED, REVIEWED = "documents", "texts without a translation", "translated", "marked for review"
+DOCUMENTS, KEPT, BLANK = "documents", "texts that keep their translation", "texts without a translation"
+FILLED, REVIEWED = "translated", "marked for review"
 FAULTY = "with something missing or changed, named above"
+ALWAYS = DOCUMENTS, BLANK, FILLED  # are counted also when there are none
 LEFT = {".git", "node_modules"}  # folders that are not copied
 BLANK_LINE_ENDS = str.maketrans(dict.fromkeys(LINE_ENDS, " "))  # a line of text has one line of output
 
@@ -117,7 +119,7 @@ def translate_documents(translator: Translator, data: Path, out: Path) -> None:
         counts += _fill(document, translator, path)
         with open_output(output) as file:
             file.write(document.write(translator.languages[1]))
-    names = [DOCUMENTS, BLANK, FILLED, *(name for name in (REVIEWED, FAULTY) if counts[name])]
+    names = [name for name in (DOCUMENTS, KEPT, BLANK, FILLED, REVIEWED, FAULTY) if counts[name] or name in ALWAYS]
     report = [f"{name}: {counts[name]:,}" for name in names]
     if copied:
         report.append(f"copied as they are: {', '.join(f'{number:,} {name}' for name, number in copied.most_common())}")
@@ -163,7 +165,7 @@ def _fill(document: Document, translator: Translator, path: Path) -> Counter[str
     pairs = (best for group in groups for best, *_ in translator.search([*group]))
     shown = {"unit": " texts", "disable": not sys.stderr.isatty(), "leave": False, "dynamic_ncols": True}
     results |= zip(texts, tqdm(pairs, path.name, len(texts), **shown))
-    counts = Counter({BLANK: len(blanks)})
+    counts = Counter({KEPT: sum(map(any, (unit.targets for unit in document.units))), BLANK: len(blanks)})
     for unit in blanks:
         best = [results[source] for source in unit.sources]
         reason = next((reason for reason in best if isinstance(reason, str)), "")

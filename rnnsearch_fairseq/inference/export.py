@@ -8,7 +8,6 @@ of the search that you give here become the model's defaults.
 """
 
 import json
-import os
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -17,7 +16,7 @@ from typing import Any
 import torch
 
 from rnnsearch_fairseq.command_line import command_options, make_parser, option
-from rnnsearch_fairseq.errors import InputError, escaped
+from rnnsearch_fairseq.errors import escaped
 from rnnsearch_fairseq.inference.loading import CONFIG, TEXT, Member, load_members, tensor_files
 from rnnsearch_fairseq.inference.options import add_search_fields, search_options
 from rnnsearch_fairseq.modules.parameters import shared_names
@@ -40,8 +39,6 @@ def export(path: str, folder: Path, half: bool = False, **usage: Any) -> None:
     """
     from safetensors.torch import save
 
-    if os.path.lexists(folder) and not (os.path.isdir(folder) and not os.listdir(folder)):
-        raise InputError(f"{folder}: is there already; give a folder that is new or empty")
     members = load_members(path)
     members[0] = replace(members[0], usage=replace(members[0].usage, **usage))
     models = [
