@@ -2,6 +2,7 @@
 
 import logging
 import random
+import signal
 
 import fairseq  # noqa: F401 (so that importing the package registers its models)
 import numpy as np
@@ -12,7 +13,9 @@ from tests import zygote
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    if not hasattr(config, "workerinput"):  # pytest-xdist's workers inherit PATH
+    if not hasattr(config, "workerinput"):  # pytest-xdist's workers inherit PATH and what signals do
+        for number in (signal.SIGHUP, signal.SIGINT):  # nohup and a shell's & ignore these signals, which tests send
+            signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
         zygote.start()
 
 
