@@ -41,7 +41,7 @@ once "$OUT/raw" tool php_en_ja.pairs "$DATA"
 once "$TEXT" prepare
 once "$OUT/lengths" tool trees.lengths "$TEXT/tree2seq/train.en" "$TEXT/tree2seq/train.ja" --output
 
-printf "%s\n" "random 1" "tree2seq "{1..3} "right "{1..3} "anmt "{1..3} |
+printf "%s\n" "tree2seq "{1..3} "right "{1..3} "random "{1..3} "anmt "{1..3} |
     xargs -P "$JOBS" -L 1 bash "$ROOT/recipes/php_en_ja/model.sh" "$OUT" "$EPOCHS"
 
 say "the report"
