@@ -1,6 +1,7 @@
 """The command rnnsearch: all that this package adds to fairseq's own commands."""
 
 import argparse
+import errno
 import importlib.util
 import os
 import signal
@@ -58,7 +59,7 @@ def main() -> int | None:
         if error.filename is None:
             stop_printing()
         name = error.filename or "a standard stream or a temporary file"
-        cure = "give another path, or free some disk space"
+        cure = "free some disk space" if error.errno in (errno.ENOSPC, errno.EDQUOT) else "give another path"
         raise InputError(f"{name}: cannot be used ({error.strerror or error}); {cure}") from error
     return status
 

@@ -26,7 +26,8 @@ def check_not_input(outputs: Path | Iterable[Path | None], inputs: Iterable[Path
             continue
         place = Path(os.path.realpath(path))
         if not taken.isdisjoint([place, *place.parents]):
-            raise InputError(f"{path}: it would replace an input or another output; give another name")
+            reason = "would replace an input or another output" if place in taken else "lies inside an input"
+            raise InputError(f"{path}: it {reason}; give another name")
         taken.add(place)
 
 

@@ -143,8 +143,8 @@ def _choose_subwords(settings: Settings, train: Sequence[Pair], languages: Pair,
     if not settings.tokenized:
         pieces += len(set(chain.from_iterable(chain.from_iterable(train))))
     kind = "bpe" if settings.tokenized else "sentencepiece"
-    why = f"--{kind} {pieces}; with so few pairs, many whole words would be unknown (--bpe 0: whole words)"
-    print(f"words are split into at most {pieces:,} subwords ({why})")
+    why = f"since with so few pairs many words would be unknown (--{kind} {pieces}; for whole words: --bpe 0)"
+    print(f"words are split into at most {pieces:,} subwords, {why}")
     return replace(settings, **{kind: pieces})
 
 

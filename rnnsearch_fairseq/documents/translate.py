@@ -113,7 +113,7 @@ def translate_documents(translator: Translator, data: Path, out: Path) -> None:
     for path, output in outputs.items():
         output.parent.mkdir(parents=True, exist_ok=True)
         if path not in documents:
-            shutil.copyfile(path, output)
+            shutil.copy(path, output)
             continue
         document = documents.pop(path)  # so that its memory is free once it is written
         counts += _fill(document, translator, path)

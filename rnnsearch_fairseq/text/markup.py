@@ -296,7 +296,8 @@ def _judge(token: str) -> tuple[tuple[int, int], ...]:
             return whole
         token = "".join("a" if kind in MARKS else sign for sign, kind in zip(token, categories))
     if not any(map(str.isalnum, token)):
-        return whole if len(token) > 1 and not set(token) <= PUNCTUATION else ()
+        is_currency = len(token) == 1 and unicodedata.category(token) == "Sc"
+        return whole if is_currency or (len(token) > 1 and not set(token) <= PUNCTUATION) else ()
     plain = ENDING.sub("", token)
     if NUMBER.fullmatch(plain):
         return ()

@@ -115,7 +115,7 @@ def test_a_translation_brings_no_tags_and_loses_none() -> None:
         faults = document.units[0].fill([translation])
         written = document.write("fr").decode()
         if written == "one <b>dog</b>":
-            assert faults == "it lacks or adds tags, or has them in another order"
+            assert faults == "its translation lacks or adds tags, or has them in another order"
         else:
             assert written == "<b>un</b> &lt;i&gt;a&lt;/i&gt;"
     document = read_html(b"one dog")

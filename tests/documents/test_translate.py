@@ -239,6 +239,7 @@ def test_a_folder_gives_a_whole_folder(command: Command, tmp_path: Path) -> None
     }
     for name, text in {**files, ".git/config": "a", "node_modules/a/README.md": "b", "a.po": PO}.items():
         write(tmp_path / "in" / name, text)
+    (tmp_path / "in/docs/c.png").chmod(0o755)
     (tmp_path / "in" / "folder.po").mkdir()
     os.mkfifo(tmp_path / "in" / "pipe.po")
     (tmp_path / "in" / "loop.po").symlink_to("loop.po")
@@ -250,6 +251,7 @@ def test_a_folder_gives_a_whole_folder(command: Command, tmp_path: Path) -> None
     )
     paths = [path for path in (tmp_path / "out").rglob("*.*") if path.is_file()]
     written = {str(path.relative_to(tmp_path / "out")): path.read_text() for path in paths}
+    assert (tmp_path / "out/docs/c.png").stat().st_mode & 0o777 == 0o755
     filled = written.pop("a.po")
     assert written == {**files, "docs/a.md": "le chien dort.\n", "b.html": "<p>le chat noir mange."}
     for text in (
@@ -333,7 +335,7 @@ REFUSED = [
     ("text --replace-unknown --model rnnencdec", "the model has no alignment"),
     ("text --output text", REPLACED),
     ("text --output x --alignments ./x", REPLACED),
-    ("text --model folder --output folder/config.json", REPLACED),
+    ("text --model folder --output folder/config.json", "it lies inside an input"),
     ("text --replace-unknown d --output d", REPLACED),
     ("text --model bahdanau_gru --output bahdanau_gru/checkpoints/checkpoint_best.pt", REPLACED),
     ("docs/a.po", "as --output"),
@@ -345,9 +347,9 @@ REFUSED = [
     ("picture", "picture: not text"),
     ("latin.po --output out.po", r"latin\.po, line 6: not text in UTF-8"),
     ("docs/a.po --output docs/a.po", REPLACED),
-    ("docs --output docs/fr", "it would"),
+    ("docs --output docs/fr", "it lies inside an input"),
     ("docs/sub --output docs", REPLACED),
-    ("docs/a.po --output docs/a.po/b.po", REPLACED),
+    ("docs/a.po --output docs/a.po/b.po", "it lies inside an input"),
     ("empty --output out", "empty: holds no PO, XLIFF"),
     ("bad --output out", r"b\.po: not PO"),
     ("de.po --output out.po", r"de\.po: asks for 'de', and the model writes fr"),

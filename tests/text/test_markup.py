@@ -98,6 +98,7 @@ def test_unknown_characters_other_scripts_and_signs_are_spans() -> None:
     assert mask(text, spans, known) == "Save ⟦1⟧ the file of ⟦2⟧, the letter ⟦3⟧ café…"
     assert scan(text).mask()[1] == ["💾", "→"]
     assert scan("字は π は 試 は a", known).mask()[1] == ["試"]
+    assert scan("It costs 5 €, or £ 4.").spans == ["€", "£"]
 
 
 def test_a_pair_shares_its_symbols_and_keeps_what_one_side_lacks() -> None:
