@@ -166,6 +166,9 @@ def _fill(document: Document, translator: Translator, path: Path) -> Counter[str
     shown = {"unit": " texts", "disable": not sys.stderr.isatty(), "leave": False, "dynamic_ncols": True}
     results |= zip(texts, tqdm(pairs, path.name, len(texts), **shown))
     counts = Counter({KEPT: sum(map(any, (unit.targets for unit in document.units))), BLANK: len(blanks)})
+    for unit in document.units:
+        if any(unit.targets) and not all(unit.targets):
+            print(f"{path}, {unit.name}: left as it is: not all its forms have a translation", file=sys.stderr)
     for unit in blanks:
         best = [results[source] for source in unit.sources]
         reason = next((reason for reason in best if isinstance(reason, str)), "")

@@ -325,6 +325,13 @@ def test_what_cannot_be_read_is_left_and_named(command: Command, tmp_path: Path)
     assert (tmp_path / "b.po").read_text() == text
 
 
+def test_a_plural_without_one_of_its_forms_is_named(command: Command, tmp_path: Path) -> None:
+    text = 'msgid "The dog sleeps."\nmsgid_plural "Cats eat."\nmsgstr[0] "le chien"\nmsgstr[1] ""\n'
+    path = write(tmp_path / "a.po", f"{HEADER}\n{text}")
+    _, report = command(path, "--output", tmp_path / "b.po")
+    assert "left as it is: not all its forms have a translation\n" in report and text in (tmp_path / "b.po").read_text()
+
+
 REPLACED = "it would replace an input"
 REFUSED = [
     ("nothing", "nothing: cannot be read"),
