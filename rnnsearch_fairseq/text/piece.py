@@ -29,10 +29,12 @@ ELEMENT = re.compile(r"<(\w+)(?:\s[^<>]*)?>([^<>]*)</\1>")  # one without others
 STARS = "**"  # which the model reads in the place of tags of emphasis, since it knows them better
 ATTACHED = re.compile(r"(?<=[\w.,;!?)])⟦\d⟧")  # right after a word or a full stop, as the number of a footnote
 QUOTED = re.compile(r"(?<!\w)'[^'\n]{1,80}'(?!\w)|\"[^\"\n]*\"|«[^«»\n]*»|“[^“”\n]*”")
+LONE_PERCENT = re.compile(r"(?<!\d)(?<!\d\s)%")
 ENDS = ".!?:;,…"
 # What both sides have alike, and the fault where they have not.
 FEATURES: list[tuple[str, Callable[[str], Any]]] = [
     ("has other numbers", lambda rest: sorted(filter(str.isdigit, rest))),
+    ("has % away from its number", lambda rest: len(LONE_PERCENT.findall(rest))),
     ("has other quotation marks", lambda rest: len(QUOTED.findall(rest))),
     ("ends with another sign", lambda rest: rest[-1:] if rest[-1:] in ENDS else ""),
 ]

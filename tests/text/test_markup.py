@@ -99,6 +99,7 @@ def test_unknown_characters_other_scripts_and_signs_are_spans() -> None:
     assert scan(text).mask()[1] == ["💾", "→"]
     assert scan("字は π は 試 は a", known).mask()[1] == ["試"]
     assert scan("It costs 5 €, or £ 4.").spans == ["€", "£"]
+    assert scan("95 % d'intervalles, % d files").spans == ["% d"]
 
 
 def test_a_pair_shares_its_symbols_and_keeps_what_one_side_lacks() -> None:
