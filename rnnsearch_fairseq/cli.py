@@ -1,7 +1,6 @@
 """The command rnnsearch: all that this package adds to fairseq's own commands."""
 
 import argparse
-import errno
 import importlib.util
 import os
 import signal
@@ -11,7 +10,7 @@ from typing import Any
 
 from rnnsearch_fairseq.command_line import Parser, make_parser, print_without_traceback
 from rnnsearch_fairseq.errors import InputError
-from rnnsearch_fairseq.output import open_standard_streams, outputs_begun, stop_printing
+from rnnsearch_fairseq.output import find_cure, open_standard_streams, outputs_begun, stop_printing
 from rnnsearch_fairseq.version import __version__
 
 # For each command, its module and function, and a description. Only the command's module is imported.
@@ -59,7 +58,7 @@ def main() -> int | None:
         if error.filename is None:
             stop_printing()
         name = error.filename or "a standard stream or a temporary file"
-        cure = "free some disk space" if error.errno in (errno.ENOSPC, errno.EDQUOT) else "give another path"
+        cure = find_cure(error, "give another path")
         raise InputError(f"{name}: cannot be used ({error.strerror or error}); {cure}") from error
     return status
 

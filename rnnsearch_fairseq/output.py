@@ -48,6 +48,11 @@ def stop_printing() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
+def find_cure(error: OSError, otherwise: str) -> str:
+    """What the user can do: free some disk space if it is full, or what ``otherwise`` says."""
+    return "free some disk space" if error.errno in (errno.ENOSPC, errno.EDQUOT) else otherwise
+
+
 @contextlib.contextmanager
 def open_output(path: Path) -> Iterator[BinaryIO]:
     """Open a command's output file, packed if its name ends in .gz.
@@ -76,7 +81,7 @@ def open_output(path: Path) -> Iterator[BinaryIO]:
     except BrokenPipeError:  # of standard output, to which a command may print meanwhile
         raise
     except OSError as error:
-        cure = "free some disk space" if error.errno in (errno.ENOSPC, errno.EDQUOT) else "give another name"
+        cure = find_cure(error, "give another name")
         raise InputError(f"{path}: cannot be written ({error.strerror}); {cure}") from error
     finally:
         with contextlib.suppress(OSError):

@@ -14,8 +14,9 @@ from tests import zygote
 
 def pytest_configure(config: pytest.Config) -> None:
     if not hasattr(config, "workerinput"):  # pytest-xdist's workers inherit PATH and what signals do
-        for number in (signal.SIGHUP, signal.SIGINT):  # nohup and a shell's & ignore these signals, which tests send
-            signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
+        # Tests send both signals, but nohup ignores SIGHUP, and a shell's & ignores SIGINT.
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         zygote.start()
 
 

@@ -165,9 +165,10 @@ def _fill(document: Document, translator: Translator, path: Path) -> Counter[str
     pairs = (best for group in groups for best, *_ in translator.search([*group]))
     shown = {"unit": " texts", "disable": not sys.stderr.isatty(), "leave": False, "dynamic_ncols": True}
     results |= zip(texts, tqdm(pairs, path.name, len(texts), **shown))
-    counts = Counter({KEPT: sum(map(any, (unit.targets for unit in document.units))), BLANK: len(blanks)})
-    for unit in document.units:
-        if any(unit.targets) and not all(unit.targets):
+    kept = [unit for unit in document.units if any(unit.targets)]
+    counts = Counter({KEPT: len(kept), BLANK: len(blanks)})
+    for unit in kept:
+        if not all(unit.targets):
             print(f"{path}, {unit.name}: left as it is: not all its forms have a translation", file=sys.stderr)
     for unit in blanks:
         best = [results[source] for source in unit.sources]
