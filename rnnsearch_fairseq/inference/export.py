@@ -39,13 +39,13 @@ def export(path: str, folder: Path, half: bool = False, **usage: Any) -> None:
     """
     from safetensors.torch import save
 
-    members = load_members(path)
-    members[0] = replace(members[0], usage=replace(members[0].usage, **usage))
-    models = [
-        {"architecture": member.kind, "config": asdict(member.config), "training": member.training}
-        for member in members
-    ]
     with write_folder(folder) as new:
+        members = load_members(path)
+        members[0] = replace(members[0], usage=replace(members[0].usage, **usage))
+        models = [
+            {"architecture": member.kind, "config": asdict(member.config), "training": member.training}
+            for member in members
+        ]
         _write(new / TEXT, json.dumps(members[0].text.to_record(), indent=0, ensure_ascii=False))
         for member, name in zip(members, tensor_files(len(members))):
             state = member.network.state_dict()

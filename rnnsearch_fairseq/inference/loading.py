@@ -31,7 +31,7 @@ from rnnsearch_fairseq.text.settings import TextSettings
 
 CONFIG, TEXT = "config.json", "text.json"
 MAX_CONFIG, MAX_TEXT, MAX_HEADER = 1 << 20, 1 << 26, 1 << 20  # bytes of these files, and of the header of tensors
-MAX_PARAMETERS = 1 << 30
+MAX_PARAMETERS, MAX_MODELS = 1 << 30, 20
 CHECKPOINTS = ("checkpoint_best.pt", "checkpoint_last.pt")
 KINDS = {
     "rnnsearch": (rnnsearch.RNNsearchConfig, rnnsearch.RNNsearch),
@@ -135,8 +135,10 @@ def _read_folder(folder: Path) -> list[Member]:
     with _reading(folder / CONFIG, MAX_CONFIG):
         values = json.loads((folder / CONFIG).read_bytes())
         models, usage = values.pop("models"), Usage(**values)
-        members = [_make_member(m["architecture"], m["config"], text, m.get("training", ""), usage) for m in models]
-        members[0]  # there is one
+        if len(models) not in range(1, MAX_MODELS + 1):
+            raise InputError(f"it has {len(models):,} models, and 1 to {MAX_MODELS} are read")
+        parts = [(model["architecture"], model["config"], text, quote(model.get("training", ""))) for model in models]
+        members = [_make_member(*part, usage) for part in parts]
     for name, member in zip(tensor_files(len(members)), members):
         with _reading(folder / name, MAX_HEADER + 8 * _count(member.network)):
             _fill(member.network, load_file(folder / name))
@@ -160,8 +162,6 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
     torch.serialization.add_safe_globals(PLAIN_CLASSES)
     with _reading(path):
         check_records(path)
-        if not zipfile.is_zipfile(path):
-            raise InputError("not a checkpoint")
         state = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
         state |= {name: {**state[name]} for name in ("model", "cfg")}
         if not all(isinstance(name, str) for name in state["model"]):
@@ -171,10 +171,11 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
 
 def check_records(path: Path) -> None:
     """Raise an OSError if a record of a checkpoint differs from its checksum, which ``torch.load`` does not compare."""
-    if zipfile.is_zipfile(path):
-        with zipfile.ZipFile(path) as archive:
-            if (record := archive.testzip()) is not None:
-                raise OSError(f"{record} is damaged")
+    if not zipfile.is_zipfile(path):
+        raise OSError("it is not a checkpoint, or a part of one")
+    with zipfile.ZipFile(path) as archive:
+        if (record := archive.testzip()) is not None:
+            raise OSError(f"{record} is damaged")
 
 
 def _read_training(path: Path) -> Member:

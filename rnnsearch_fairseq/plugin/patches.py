@@ -13,12 +13,13 @@ import logging
 import os
 import pickle
 import pkgutil
+import re
 import shutil
 import signal
 import sys
 import threading
 import typing
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -33,7 +34,7 @@ from fairseq.optim.lr_scheduler.reduce_lr_on_plateau import ReduceLROnPlateauLRS
 from fairseq.trainer import Trainer
 from omegaconf import nodes
 
-from rnnsearch_fairseq.command_line import Parser, print_without_traceback
+from rnnsearch_fairseq.command_line import Parser, option, print_without_traceback
 from rnnsearch_fairseq.errors import InputError, find_cause, quote
 from rnnsearch_fairseq.inference.loading import PLAIN_CLASSES, check_records
 from rnnsearch_fairseq.output import open_output
@@ -41,6 +42,9 @@ from rnnsearch_fairseq.output import open_output
 logger = logging.getLogger(__name__)
 
 LAST = "checkpoint_last.pt"  # the default of --restore-file
+# Where the options stand that decide what a training learns, and those there that do not.
+SECTIONS = ("common", "dataset", "optimization", "task", "model", "criterion", "optimizer", "lr_scheduler")
+HARMLESS = re.compile("_name|.*valid.*|(?:log|max_epoch|max_update|no_progress|num_workers|stop|tensorboard|wandb).*")
 received = 0  # the number of the signal that asks this process to stop
 
 
@@ -70,6 +74,7 @@ def resume(load_checkpoint: Callable[..., Any], cfg: Any, trainer: Trainer, **pa
     try:
         if master and source.is_file():
             check_records(source)
+            before = torch.load(source, map_location="cpu", mmap=True)["cfg"]
         state, epoch_itr = load_checkpoint(cfg, trainer, **passthrough)
     except (RuntimeError, OSError, EOFError, AssertionError, pickle.UnpicklingError) as error:
         has_other_data = "dataloader mismatch" in str(error)
@@ -79,6 +84,8 @@ def resume(load_checkpoint: Callable[..., Any], cfg: Any, trainer: Trainer, **pa
         raise InputError(f"{source}: training cannot go on from it ({reason}); {cure}") from error
     resets = cfg.reset_optimizer or cfg.reset_lr_scheduler or cfg.reset_dataloader or cfg.reset_meters
     goes_on = path.is_file() and not resets  # not with --finetune-from-model
+    if master and goes_on:
+        _warn_of_changes(before, omegaconf.OmegaConf.to_container(trainer.cfg, resolve=True, enum_to_str=True), path)
     if goes_on and state["train_iterator"]["iterations_in_epoch"] == 0:
         if "train_inner" in state.get("metrics", {}):  # the mean of the log's interval
             metrics.load_state_dict({"train_inner": state["metrics"]["train_inner"]})
@@ -93,6 +100,17 @@ def resume(load_checkpoint: Callable[..., Any], cfg: Any, trainer: Trainer, **pa
         signal.signal(number, _note_signal)
     os.register_at_fork(after_in_child=_ignore_signals_of_others)
     return state, epoch_itr
+
+
+def _warn_of_changes(before: Mapping[str, Any], now: Mapping[str, Any], path: Path) -> None:
+    """Name the options of a training that differ from those in its checkpoint."""
+    # fairseq gives a component that argparse configures all options of the command, in a Namespace.
+    parts = [[cfg[name] for name in SECTIONS if isinstance(cfg[name], dict)] for cfg in (before, now)]
+    old, new = ({name: part[name] for part in several for name in part} for several in parts)
+    names = [name for name in new if new[name] != old.get(name, new[name]) and not HARMLESS.fullmatch(name)]
+    if names:
+        changes = ", ".join(f"{option(name)} was {quote(old[name])} and is {quote(new[name])}" for name in names)
+        logger.warning(f"{path}: training goes on from it with other options: {changes}")
 
 
 def _lock(folder: Path) -> IO[str]:

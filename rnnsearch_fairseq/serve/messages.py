@@ -7,13 +7,17 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 
 MAX_TRANSLATIONS = 32  # of a request
 MAX_BYTES = 256_000  # of a request
+MAX_WEIGHTS = 40_000  # of a translation: 200 words of 200
 DIGITS = 4
+WEIGHTS = f"The attention to source words, a row a target word; null: there is none, or there are over {MAX_WEIGHTS:,}"
 # Where a length has a bound, pydantic refuses half of a character (a surrogate), which JSON can hold.
 Text = Annotated[str, Field(max_length=MAX_BYTES)]
 # Moses tokens may hold HTML entities.
 Words = Annotated[list[str], BeforeValidator(lambda words: [html.unescape(word) for word in words])]
 Rounded = BeforeValidator(lambda tensor: tensor if tensor is None else tensor.double().round(decimals=DIGITS).tolist())
-Matrix = Annotated[list[list[float]] | None, Rounded]
+# A list of numbers takes ten times the memory of a tensor.
+Small = BeforeValidator(lambda matrix: None if matrix is None or matrix.numel() > MAX_WEIGHTS else matrix)
+Matrix = Annotated[list[list[float]] | None, Rounded, Small]  # pydantic calls the last one first
 
 
 class Model(BaseModel):
@@ -55,7 +59,7 @@ class Translation(BaseModel):
     target: Words = Field(description="The words of the translation as the model splits text, and end-of-sentence")
     target_unknown: list[bool] = Field(description="Whether the model wrote the unknown word")
     logprobs: Annotated[list[float], Rounded] = Field(description="ln p of each word, given the words before it")
-    weights: Matrix = Field(description="The attention to source words, a row a target word; null: there is none")
+    weights: Matrix = Field(description=WEIGHTS)
     phrase_weights: Matrix = Field(description="The attention to phrases; null for models that read no trees")
 
 

@@ -78,9 +78,9 @@ class Job(NamedTuple):
 class Worker:
     """Translates the sentences of waiting requests in batches, in a thread of its own.
 
-    Half of a batch is for the first sentence of each waiting request, so a short request never waits for all of a long
-    one. The rest is for all sentences of the requests that arrived first, so requests of one length are answered in
-    order of arrival. ``parser`` parses the sentences that come without a tree.
+    Half of a batch is for the first sentence of each waiting request, the shortest ones first, so a short request never
+    waits for all of a long one, or for all long ones. The rest is for all sentences of the requests that arrived first,
+    so requests of one length are answered in order of arrival. ``parser`` parses sentences that come without a tree.
     """
 
     def __init__(self, translator: Translator, parser: LinkParser | None = None) -> None:
@@ -109,7 +109,8 @@ class Worker:
 
     def _take_batch(self) -> list[Job]:
         waiting = [request for request in self._requests if not request.abandoned]
-        turns = [(request, MAX_BATCH_CHARACTERS // 2) for request in waiting]
+        shortest = sorted(waiting, key=lambda request: len(request.jobs[0].sentence))
+        turns = [(request, MAX_BATCH_CHARACTERS // 2) for request in shortest]
         turns += [(request, MAX_BATCH_CHARACTERS) for request in waiting for _ in request.jobs]
         jobs: list[Job] = []
         characters = 0

@@ -145,6 +145,7 @@ def assert_same(whole: Trained, *parts: Trained) -> None:
     assert len(expected) >= 22
     seen = {}
     for part in parts:
+        assert "other options" not in part.printed
         for record in part.updates():
             assert record == expected[record["num_updates"]]
             seen[record["num_updates"]] = record
@@ -240,6 +241,9 @@ def test_another_experiment_does_not_go_on_in_silence(
     assert "other limits" in train(data, tmp_path, "--max-words", "5", "--max-epoch", "3").sentence()
     assert "Criterion" in train(data, tmp_path, "--criterion", "smoothed_nll").sentence()
     assert "Optimizer" in train(data, tmp_path, "--optimizer", "adam").sentence()
+    named = "training goes on from it with other options: --seed was 1 and is 9, --lr was [1.0] and is [0.5]\n"
+    assert named in train(data, tmp_path, "--seed", "9", "--lr", "0.5", "--log-interval", "2").printed
+    assert "other options" not in train(data, tmp_path, "--log-interval", "2").printed
 
 
 # Checkpoints are whole

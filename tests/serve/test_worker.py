@@ -68,7 +68,7 @@ async def test_a_batch_has_a_sentence_of_each_request_and_all_of_the_first(gate:
     assert await answers(other) == ["e"]
     assert await answers(short) == ["b", "c", "d"]
     assert await answers(long) == [LONG + str(number) for number in range(6)]
-    assert gate.batches == [["first"], ["0", "b", "e", "1", "2", "3"], ["4", "c", "5", "d"]]  # four long ones fill it
+    assert gate.batches == [["first"], ["b", "e", "0", "1", "2", "3"], ["c", "4", "5", "d"]]  # four long ones fill it
 
 
 async def test_requests_of_one_length_are_answered_in_order_of_arrival(gate: Gate) -> None:
@@ -78,6 +78,14 @@ async def test_requests_of_one_length_are_answered_in_order_of_arrival(gate: Gat
     await asyncio.gather(*map(answers, requests))
     last = [next(n for n, batch in enumerate(gate.batches) if f"{name}19" in batch) for name in "abcdef"]
     assert last == sorted(last) and last[0] == last[1] == 1
+
+
+async def test_a_short_text_does_not_wait_for_all_long_ones(gate: Gate) -> None:
+    requests = [make(4 * LONG), make(5 * LONG), make("short")]
+    assert all(map(gate.submit, requests))
+    gate.opened.set()
+    await asyncio.gather(*map(answers, requests))
+    assert [len(batch) for batch in gate.batches] == [1, 2, 1] and "short" in gate.batches[1]
 
 
 async def test_a_full_queue_refuses_requests_until_a_client_leaves(gate: Gate, monkeypatch: pytest.MonkeyPatch) -> None:

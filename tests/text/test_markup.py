@@ -48,6 +48,7 @@ from tests.trained import train
         ("--no-cache, then -h or --file=a.txt in /etc/demo/a.ini", "--no-cache|-h|--file=a.txt|/etc/demo/a.ini"),
         ("--3way of --%s, [y,n,d%s,?] in .git/config if a.b=true", "--3way|--%s|y,n,d%s|.git/config|a.b=true"),
         ("Call os.path.join() or my_function(a, b) by me@a.org", "os.path.join()|my_function(a, b)|me@a.org"),
+        ("Use &amp;lt; for it, &#x26; and &amp;#60;", "&amp;lt;|&#x26;|&amp;#60;"),
         ("GitHub has 1,000,000 of 3.14 and #12 &amp; $\\alpha$", "GitHub|1,000,000|3.14|#12 &amp; $\\alpha$"),
         ("You have {n, plural, one {# file} other {# files}}.", "{n, plural, one {# file} other {# files}}"),
         (

@@ -4,7 +4,8 @@ import { drawAlignment } from "./picture.js";
 import { byId, decimals, joinPieces, make, sum, translationLabel, wordLabel } from "./words.js";
 
 const NO_ALIGNMENT =
-  "This model has no alignment. It is an RNNencdec: it puts the whole sentence into one vector, and writes every word of " +
+  "This translation has no alignment. Either the text is too long to show one, or the model is an RNNencdec: an RNNencdec " +
+  "puts the whole sentence into one vector, and writes every word of " +
   "the translation from that vector, without looking at single words of the sentence again.";
 const WORDS = "Where the model looked for each word that it wrote: the weights of a row sum to 1. Point at a square for its weight.";
 const PHRASES = "The tree joins words into phrases. The model looks at words (squares) and at phrases (round), each below " +
