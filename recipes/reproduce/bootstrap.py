@@ -18,11 +18,11 @@ SEED = 12345  # sacrebleu's
 FEWEST_SEEDS = 3  # of a system, to measure how far its seeds lie apart
 LEVEL = 0.05  # a test with a higher p decides nothing
 ABOVE = (1, 0.0)  # the side and the bound of a difference where the first score is the higher one
-INTERVAL = (
-    f"its 95 % interval by paired bootstrap of the sentences ({RESAMPLES:,} resamples). Scores are means over the "
-    f"seeds. If a system has {FEWEST_SEEDS} seeds or more, the interval holds the variance between seeds, too, by "
-    "Welch's t-test. If the other one has fewer, both count as varying alike (Student's t-test). If both have fewer, "
-    "the interval knows nothing of seeds"
+INTERVAL = f"its 95 % interval by paired bootstrap of the sentences ({RESAMPLES:,} resamples)"
+SEEDS = (
+    f"Scores are means over the seeds. If both systems have {FEWEST_SEEDS} seeds or more, the interval also contains "
+    "the variance between seeds (Welch's t-test). If only one has, we assume that the other varies as much (Student's "
+    "t-test). If neither has, the interval is of the sentences only."
 )
 PAIRED = "Scores of the same models are paired by seed: the variance is of their differences."
 HOLM = (
@@ -100,8 +100,8 @@ class Difference:
 
         The interval is the bootstrap's, of the means over the seeds. Of systems with :data:`FEWEST_SEEDS`, the interval
         of these means over other seeds is added to it in quadrature: sentences and seeds vary independently. Its
-        degrees of freedom are those of Welch (1947), rounded down. If a system has fewer seeds, both count as varying
-        alike, by Student's t-test; or that system counts as not varying if it ``is_fixed``: it has no seed, like Moses.
+        degrees of freedom are those of Welch (1947), rounded down. If one system has fewer seeds, we assume that it
+        varies as much as the other one (Student's t-test). A system that ``is_fixed``, like Moses, does not vary.
         Scores of the ``same_models``, as by two searches, are paired by seed: the variance is of their differences.
         """
         means = [np.mean(scores, axis=0) for scores in (first, second)]

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from recipes.reproduce.bleu import scored_by_bleu
-from recipes.reproduce.bootstrap import ABOVE, HOLM, INTERVAL, PAIRED, Difference, Scored, decide, draw, in_words
+from recipes.reproduce.bootstrap import ABOVE, HOLM, INTERVAL, PAIRED, SEEDS, Difference, Scored, decide, draw, in_words
 from recipes.reproduce.by_length import WIDTH, span
 from recipes.reproduce.document import Section, bullets, escape
 from recipes.reproduce.runs import (
@@ -32,19 +32,21 @@ EVERY_BIN = "every bin"
 ENCDEC_30, ENCDEC_50, SEARCH_30, SEARCH_50 = "RNNencdec-30", "RNNencdec-50", "RNNsearch-30", "RNNsearch-50"
 LONGER = f"{SEARCH_50}⋆"
 VERDICTS = ("does not agree", "undecided", "agrees")
-HOW = (
-    f"In brackets stand two BLEU scores, their difference, and {INTERVAL}. Short and long sentences are resampled "
-    f"separately. {PAIRED} {LONGER} is paired with the {SEARCH_50} that it continues. Runs with the same seed count as "
-    "one, with their mean. A phrase-based system has no seeds, and counts as not varying. "
-    "'Above', 'falls' and 'falls less' agree if the whole interval is above zero, and do not "
-    "agree if it is below. For 'falls less, in percent' the two numbers are the losses from short to long sentences, "
-    "in percent of the BLEU on short ones; for 'falls less, in BLEU' they are the losses in BLEU. 'Does not fall' "
-    f"agrees if the interval is below the margin of {MARGIN} BLEU, but at most {MARGIN_SHARE:.0%} of the higher score; "
-    f"'at least as good' if it is above minus the margin. They do not agree if it is wholly outside. {HOLM} "
-    f"'{EVERY_BIN.capitalize()}' makes a test of each bin; it agrees if every bin agrees, and does not agree if one "
-    f"bin does not. A difference of two scores that are both below {MIN_BLEU} BLEU is undecided, and so is a loss of a "
-    f"score that is. Claims on fewer than {MIN_SENTENCES} sentences are not tested."
-)
+HOW = f"""In brackets stand two BLEU scores, their difference, and {INTERVAL}.
+
+- {SEEDS} {PAIRED} {LONGER} is paired with the {SEARCH_50} that it continues. Runs with the same seed count as one, \
+with their mean. A phrase-based system has no seeds, and counts as not varying.
+- Short and long sentences are resampled separately.
+- 'Above', 'falls' and 'falls less' agree if the whole interval is above zero, and do not agree if it is below. For \
+'falls less, in percent' the two numbers are the losses from short to long sentences, in percent of the BLEU on short \
+ones; for 'falls less, in BLEU' they are the losses in BLEU.
+- 'Does not fall' agrees if the interval is below the margin of {MARGIN} BLEU, but at most {MARGIN_SHARE:.0%} of the \
+higher score; 'at least as good' if it is above minus the margin. They do not agree if it is wholly outside.
+- {HOLM}
+- '{EVERY_BIN.capitalize()}' makes a test of each bin; it agrees if every bin agrees, and does not agree if one bin \
+does not.
+- A difference of two scores that are both below {MIN_BLEU} BLEU is undecided, and so is a loss of a score that is. \
+Claims on fewer than {MIN_SENTENCES} sentences are not tested."""
 WITHOUT_PENALTY = (
     "Translations that stop too early lose BLEU by its brevity penalty. Here the claims on length, and those on the "
     "phrase-based system, are tested again by BLEU without this penalty."

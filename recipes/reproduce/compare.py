@@ -12,14 +12,14 @@ from pathlib import Path
 import numpy as np
 
 from recipes.reproduce.bleu import scored_by_bleu
-from recipes.reproduce.bootstrap import INTERVAL, Difference, in_words
+from recipes.reproduce.bootstrap import INTERVAL, SEEDS, Difference, in_words
 from recipes.reproduce.document import escape, provenance, table, to_markdown
 from recipes.reproduce.systems import read_parallel
 from rnnsearch_fairseq.command_line import make_parser, program
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.output import open_output
 
-HOW = escape(f"BLEU of A minus BLEU of B, and {INTERVAL}. No interval is corrected for their number.")
+HOW = escape(f"BLEU of A minus BLEU of B, and {INTERVAL}. {SEEDS} No interval is corrected for their number.")
 
 
 def comparison(scores: Mapping[str, Sequence[np.ndarray]], fixed: Container[str] = ()) -> list[str]:

@@ -31,7 +31,7 @@ from pathlib import Path
 import torch
 
 from recipes.reproduce.bleu import brevity_penalty
-from recipes.reproduce.bootstrap import ABOVE, HOLM, INTERVAL, PAIRED, Difference, Scored, decide, in_words
+from recipes.reproduce.bootstrap import ABOVE, HOLM, INTERVAL, PAIRED, SEEDS, Difference, Scored, decide, in_words
 from recipes.reproduce.by_length import span
 from recipes.reproduce.document import Section, bullets, escape, missing, provenance, table, to_markdown
 from recipes.reproduce.epochs import best_epoch, read_log, read_train_log
@@ -92,12 +92,14 @@ BETTER_THAN_CONTROLS = [(f"tree2seq-{name}", f"{model}-{name}") for model in CON
 CONTROL_CLAIMS = {"Parses are better than trees that know nothing of syntax": BETTER_THAN_CONTROLS}
 LENGTHS = (1, 15, 25, inf)  # the first words of each bin
 HEADER = ("model", "objective", "million parameters", "best epoch", "perplexity", *MEASURES, "brevity penalty")
-HOW = (
-    f"In brackets: two scores, their difference, and {INTERVAL}. {PAIRED} A test agrees if the whole interval is "
-    f"above zero, and does not agree if it is below. {HOLM} The tests by RIBES and BLEU are corrected together. BLEU "
-    "is the product of its brevity penalty and BLEU/BP, whose tests are corrected among themselves. Perplexity decides "
-    "no claim: a log has no interval of it, and in the paper, too, it gets worse with more negatives (Section 5.1)."
-)
+HOW = f"""In brackets: two scores, their difference, and {INTERVAL}.
+
+- {SEEDS} {PAIRED}
+- A test agrees if the whole interval is above zero, and does not agree if it is below.
+- {HOLM} The tests by RIBES and BLEU are corrected together.
+- BLEU is the product of its brevity penalty and BLEU/BP, whose tests are corrected among themselves.
+- Perplexity decides no claim: a log has no interval of it, and in the paper, too, it gets worse with more negatives \
+(Section 5.1)."""
 Scores = dict[str, Scored]  # by each measure
 Sides = tuple[Sequence[Scores], Sequence[Scores]]  # the seeds of two systems
 

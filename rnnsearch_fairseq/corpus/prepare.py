@@ -208,7 +208,7 @@ def _make_parser() -> ArgumentParser:
     add("data", type=Path, nargs="+", help="two text files, other files, or folders")
     add("out", type=Path, help="folder to write, new or empty")
     add_languages(parser)
-    base = "train this model further (a folder or a checkpoint); the text is prepared as its training text was"
+    base = "train this model further (folder or checkpoint), with 100 pairs or more; they are prepared as its text was"
     add("--from", dest="base", metavar="MODEL", help=base)
     add("--terms", type=Path, metavar="FILE", help=f"with --from: {TERMS}")
     add("--train", help="name of the training files in a folder, without the language (default: train)")

@@ -2,8 +2,7 @@
 
 Lines: each line of FILE or of standard input gives one line of output. A line without a letter stays as it is. A line
 that cannot be read is named on standard error and left blank, and the command then ends with status 1. With --nbest, a
-line of output is the number of the line (from 1), the search's score and the translation, with tabs between. A single
-file of another kind, such as .rst, is read as lines, too: its markup may be damaged.
+line of output is the number of the line (from 1), the search's score and the translation, with tabs between.
 
 Documents: PO (.po), XLIFF (.xlf, .xliff), Qt's .ts, Markdown (.md) and HTML (.html), also packed (.gz). Messages that
 have a translation keep it, also a fuzzy one. A new translation in PO, XLIFF and TS is marked for review; Markdown and
@@ -158,7 +157,7 @@ def _fill(document: Document, translator: Translator, path: Path) -> Counter[str
         except InputError as error:
             results[source] = str(error)
     if doubt := find_other_languages(texts, translator.languages[0]):
-        print(f"{path}: {doubt}", file=sys.stderr)
+        print(f"{path}: {doubt}; they are translated all the same", file=sys.stderr)
     groups = (
         islice(texts.values(), start, start + SEARCHED_TOGETHER) for start in range(0, len(texts), SEARCHED_TOGETHER)
     )
@@ -207,6 +206,8 @@ def parse_arguments() -> argparse.Namespace:
     is_folder, known = path is not None and path.is_dir(), None
     if path is not None and not is_folder:
         known = find_format(path) or (find_beginning(path) if path.is_file() else None)
+        if known is None and file_suffix(path) == ".rst":
+            raise InputError(f"{path}: reStructuredText; give the .po file that sphinx-intl makes of it")
     args.documents = is_folder or known is not None
     if args.documents and (args.nbest or args.alignments or args.trees or args.prepared):
         raise InputError(f"{args.file}: a document; leave out --nbest, --alignments, --trees and --prepared")
@@ -257,5 +258,5 @@ def main() -> int | None:
     if not number:
         print(f"{args.file or 'standard input'}: has no lines", file=sys.stderr)
     if not args.prepared and (doubt := find_other_languages(beginning, translator.languages[0])):
-        print(f"{args.file or 'standard input'}: {doubt}", file=sys.stderr)
+        print(f"{args.file or 'standard input'}: {doubt}; they are translated all the same", file=sys.stderr)
     return 1 if unread else None

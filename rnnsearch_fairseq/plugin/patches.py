@@ -20,6 +20,7 @@ import sys
 import threading
 import typing
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import IO, Any
 
@@ -31,6 +32,7 @@ import torch
 from fairseq import utils
 from fairseq.logging import metrics
 from fairseq.optim.lr_scheduler.reduce_lr_on_plateau import ReduceLROnPlateauLRSchedule
+from fairseq.tasks.translation import TranslationConfig
 from fairseq.trainer import Trainer
 from omegaconf import nodes
 
@@ -38,6 +40,7 @@ from rnnsearch_fairseq.command_line import Parser, option, print_without_traceba
 from rnnsearch_fairseq.errors import InputError, find_cause, quote
 from rnnsearch_fairseq.inference.loading import PLAIN_CLASSES, check_records
 from rnnsearch_fairseq.output import open_output
+from rnnsearch_fairseq.plugin.tasks import RNNsearchTaskConfig
 
 logger = logging.getLogger(__name__)
 
@@ -202,11 +205,16 @@ def parse_with_hints(
 
     if len(rest) < len(words):
         parser.parse_args = print_help  # fairseq calls it the second time
+    theirs = {member.name for member in fields(TranslationConfig)}
+    ours = [member.name for member in fields(RNNsearchTaskConfig) if member.metadata and member.name not in theirs]
+    if "--task" not in " ".join(rest) and (needing := {*map(option, ours)}.intersection(rest)):
+        parser.error(f"argument {min(needing)}: give --task rnnsearch, too")
     args = parse(parser, rest, **options)
     args.tpu = "--tpu" in words  # --bf16 sets it, too (options.py:201)
     for path in utils.split_paths(getattr(args, "path", None) or ""):
         if path and args.checkpoint_shard_count == 1 and not os.path.exists(path):
-            parser.error(f"argument --path: {path}: no such file")
+            others = ", ".join(sorted(other.name for other in Path(path).parent.glob("*.pt")))
+            parser.error(f"argument --path: {path}: no such file{f'; its folder has {others}' * bool(others)}")
     return args
 
 

@@ -340,6 +340,7 @@ REFUSED = [
     ("text --device gpu", "give cpu, cuda or auto"),
     ("text --replace-unknown d", "line 1: not a word and its translation"),
     ("text --replace-unknown --model rnnencdec", "the model has no alignment"),
+    ("a.rst", r"a\.rst: reStructuredText; give the \.po file"),
     ("text --output text", REPLACED),
     ("text --output x --alignments ./x", REPLACED),
     ("text --model folder --output folder/config.json", "it lies inside an input"),

@@ -87,10 +87,18 @@ def test_a_misspelt_word_is_answered_in_two_lines(
     assert len(mistake) < 1000 and hints.startswith(f"did you mean {hint}? ")
 
 
-def test_a_model_that_is_missing_is_named_in_two_lines(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_model_that_is_missing_is_named_in_two_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for path, has in ((Path("no.pt"), ""), (tmp_path / "no.pt", "; its folder has checkpoint_last.pt")):
+        with pytest.raises(SystemExit):
+            options.parse_args_and_arch(options.get_generation_parser(), ["data", "--path", str(path)])
+        assert f"argument --path: {path}: no such file{has}\n" in capsys.readouterr().err
+        (tmp_path / "checkpoint_last.pt").touch()
+
+
+def test_an_option_that_needs_our_task_says_so(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
-        options.parse_args_and_arch(options.get_generation_parser(), ["data", "--path", "no.pt"])
-    assert "argument --path: no.pt: no such file\n" in capsys.readouterr().err
+        parse_training("--arch", "rnnsearch", "--max-words", "50")
+    assert "argument --max-words: give --task rnnsearch, too\n" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
