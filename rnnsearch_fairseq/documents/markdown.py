@@ -74,14 +74,17 @@ def _read_lines(page: Page) -> tuple[str, list[PageUnit]]:
     content = page.content
     begin = FRONT_MATTER.match(content)
     end = begin and re.compile(b"^%b[ \t\r]*$" % re.escape(begin[1]), re.MULTILINE).search(content, begin.end())
-    position = end.end() if end else 0
+    position, indent = end.end() if end else 0, 0  # indent: of options that may follow
     lines, titles, fences = [re.sub(rb"[^\n]", b" ", content[:position])], [], []
     for line in content[position:].splitlines(keepends=True):
         prefix = PREFIX.match(line)[0]
         text = line[len(prefix) :].rstrip()
         start = position + len(prefix)
         changed = b" " * len(text)
-        if FENCE.fullmatch(text):
+        is_option = 0 < indent <= len(prefix)  # of ::: module or /// note
+        if is_option:
+            pass
+        elif FENCE.fullmatch(text):
             fences.append(text[: len(text) - len(text.lstrip(text[:1]))])
         elif fences and text.startswith(fences[-1]) and not text.strip(text[:1]):
             fences.pop()
@@ -94,6 +97,8 @@ def _read_lines(page: Page) -> tuple[str, list[PageUnit]]:
                 titles.append(PageUnit(page, place, parts, lambda text: text.replace('"', "'")))
         elif not KEPT_LINE.fullmatch(text):
             changed = text
+        if not is_option:
+            indent = (len(prefix) + 4) * text.startswith((b":::", b"///"))
         lines.append(prefix + changed + line[len(prefix) + len(text) :])
         position += len(line)
     return b"".join(lines).replace("\ufeff".encode(), b"   ").decode(), titles

@@ -44,6 +44,7 @@ SPACES = (
     (r"(?<=\S) ?(?<![:;!?])(?=[:;!?]+(?:[\s*_)\]»\"']|$))", "\u00a0"),
     (r"(?<=\S) ?»", "\u00a0»"),
     (r"« ?(?=\S)", "«\u00a0"),
+    (r"(?i)(?<![\w'’])([cdjlmnst]|qu)' (?=\S)", r"\1'"),  # l' **API**
 )
 HABITS = {
     "en": Habits(_any_of(ENGLISH), counted=frozenset(COUNTED.split())),

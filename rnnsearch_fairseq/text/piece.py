@@ -40,6 +40,7 @@ FEATURES: list[tuple[str, Callable[[str], Any]]] = [
 ]
 NAME = re.compile(r"[./-]*(?:[^\W_][./-]*)+")  # which a translation may have for itself
 ADDED = re.compile("[*`]")  # of RST and Markdown; a model of documentation writes them into other texts, too
+STAR_RUN = re.compile(r"\*+")
 SIGNS = "*`[]{}|$\\<>_#=%@+~^&"  # of markup and code
 ACCELERATOR = re.compile(r"(?<![\w&])&(?=\w)|(?<=[a-zA-Z])&(?=[a-z])|(?<![\w*`\\])_(?=[A-Z])")  # &File, E&xit and _Open
 LABEL_WORDS = 5  # at most, of a text that may be a label of a menu or a button
@@ -148,8 +149,7 @@ class Piece:
             text = text.upper()
         if not self._reader.masks:
             return text
-        if not ADDED.search(self.text):
-            text = ADDED.sub("", text)
+        text = self._without_half_emphasis(text if ADDED.search(self.text) else ADDED.sub("", text))
         if "…" in self.text and "..." not in self.text:  # models read and write three dots for this sign
             text = text.replace("...", "…")
         for symbol in self._attached:  # without a blank before it
@@ -169,6 +169,14 @@ class Piece:
         if word and source[:1].islower() and word[1][1:].islower() and word[1] not in self.text:
             return text[: word.start(1)] + word[1][0].lower() + text[word.start(1) + 1 :]
         return text
+
+    def _without_half_emphasis(self, text: str) -> str:
+        """The text without stars that have no partner, as when the model has lost one of a pair."""
+        known = STAR_RUN.findall(self.masked)
+        if _lacks_partner(known) or not _lacks_partner(STAR_RUN.findall(text)):
+            return text
+        text = STAR_RUN.sub(lambda run: run[0] if run[0] in known else "", text)
+        return STAR_RUN.sub("", text) if _lacks_partner(STAR_RUN.findall(text)) else text
 
     def _name_terms(self, text: str) -> str:
         """The text with a term's name in the source behind its translation: ``:term:`itérateur <iterator>```."""
@@ -242,6 +250,10 @@ class Piece:
             for word in WORD.findall(rest):
                 if word.lower() not in own and word.lower() not in self._reader.words:
                     yield f"has the unknown word {word}"
+
+
+def _lacks_partner(runs: Sequence[str]) -> bool:
+    return any(number % 2 for number in Counter(runs).values())
 
 
 def find_format_faults(source: str, text: str) -> list[str]:

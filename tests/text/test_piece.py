@@ -78,6 +78,10 @@ def test_unknown_characters_words_and_empty_translations_are_faults() -> None:
         ("Virtual host", "Virtual host", "hôte virtuel", "Hôte virtuel"),
         ("Do it like so::", "Do it like so::", "Faites ceci ::", "Faites ceci\u00a0::"),
         ("Cannot open %1: %2!", "Cannot open ⟦1⟧: ⟦2⟧!", "Impossible ⟦1⟧: ⟦2⟧!", "Impossible %1\u00a0: %2\u00a0!"),
+        ("The **API** of 'd'", "The **API** of 'd'", "L' **API** de 'd' ici", "L'**API** de 'd' ici"),
+        ("The **left keys** on", "The **left keys** on", "Les touches à gauche** sur", "Les touches à gauche sur"),
+        ("***Q***: Are `a` b", "***Q***: Are ⟦1⟧ b", "***Q***: les *b* * ⟦1⟧", "***Q*** : les b  `a`"),
+        ("2 * 3 is", "2 * 3 is", "2 * 3 est", "2 * 3 est"),
         ('Say "yes"', 'Say "yes"', "Dire « oui »", "Dire «\u00a0oui\u00a0»"),
     ],
 )
