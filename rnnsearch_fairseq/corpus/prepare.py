@@ -42,7 +42,7 @@ from rnnsearch_fairseq.text.sentences import lacks_blanks
 from rnnsearch_fairseq.text.terms import NO_TERMS, Terms
 
 SCRIPT = "train.sh"
-TOO_FEW_PAIRS = 1000  # for a new model
+TOO_FEW_PAIRS, TOO_FEW_NEW_PAIRS = 1000, 100  # for a new model, and for a given one
 SAMPLE = 1000  # pairs that are examined
 MARKUP_SHARE = 0.02  # of these with markup, from which on there is enough to learn from
 MAX_LINES = 2_000_000  # random lines that sentencepiece keeps in memory and learns from
@@ -113,7 +113,7 @@ def prepare_as(model: Member, parts: Mapping[str, Sequence[Pair]], out: Path, te
     known = known_characters(text.vocabularies[0].symbols)
     for part, pairs in parts.items():
         write_rows(texts_of(out / part, *text.languages), _encode(pairs, *codecs, known, terms))
-        print(f"{part}: {len(pairs):,} pairs, split as the model's text")
+        print(f"{part}: {len(pairs):,} pairs, cut into the model's subwords")
     source, target = text.preparations
     if (known_words := target.known_words()) is not None:
         words = pack_words((target for _, target in parts["train"]), known_words)
@@ -275,8 +275,9 @@ def main() -> None:
         script = make_script(languages, plan, joined, model, args.terms is not None)
         (new / SCRIPT).write_text(script, encoding="utf-8")
     print(f"\nWhat to expect: {plan.updates:,} updates of {plan.batch} pairs; train.sh says how long they take.")
-    if model is None and plan.pairs < TOO_FEW_PAIRS:
-        print(f"warning: {plan.pairs:,} pairs teach a new model little; go on from a trained one (--from MODEL)")
+    if plan.pairs < (TOO_FEW_PAIRS if model is None else TOO_FEW_NEW_PAIRS):
+        cure = "go on from a trained one (--from MODEL)" if model is None else "take more of them"
+        print(f"warning: {plan.pairs:,} pairs teach a model little; {cure}")
     print(f"\nTo train, translate the test set and score it: bash {shlex.quote(str(args.out / SCRIPT))}")
 
 

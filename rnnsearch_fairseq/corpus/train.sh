@@ -33,6 +33,7 @@ score() { # MODEL TRANSLATIONS: translate the test set, and compare it with its 
     [ "$2" -nt model ] || rnnsearch translate "raw/test.$source" --model "$1" "${translate[@]}" --output "$2"
     sacrebleu "raw/test.$target" -i "$2" -m bleu chrf -f text "${tokens[@]}"
 }
+echo "scores of $(wc -l < "raw/test.$target") test texts (if they are fewer than 300, some points may be chance)"
 if [ -n "$base" ]; then
     echo "before, by the given model:"
     score "$base" "test.before.$target"

@@ -127,19 +127,19 @@ def translate_documents(translator: Translator, data: Path, out: Path) -> None:
 
 def _read(paths: Sequence[Path], data: Path, target: str) -> dict[Path, Document]:
     """The documents whose translations are in the language ``target``."""
-    documents, reason = {}, "holds no PO, XLIFF, TS, Markdown or HTML"
+    documents, others, reason = {}, list[str](), "holds no PO, XLIFF, TS, Markdown or HTML"
     for path in paths:
         if path != data and (find_format(path) is None or ".pot" in path.suffixes):
             continue
         document = read_document(path)
         if document.language and language_code(document.language) != language_code(target):
             reason = f"asks for {quote(repr(document.language))}, and the model writes {target}"
-            if path != data:
-                print(f"{path}: copied as it is: {reason}", file=sys.stderr)
+            others.append(f"{path}: copied as it is: {reason}")
         else:
             documents[path] = document
     if not documents:
         raise InputError(f"{data}: {reason}; give another file or folder")
+    print(*others, sep="\n", end="\n" * bool(others), file=sys.stderr)
     return documents
 
 

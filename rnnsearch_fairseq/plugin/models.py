@@ -177,7 +177,7 @@ class NetworkModel(FairseqEncoderDecoderModel):
         if (text := loaded.pop("_extra_state", None)) is not None:
             self.set_extra_state(text)
         parameters = dict(self.named_parameters(remove_duplicate=False))
-        cure = "give the --arch and model options it was trained with, or another --save-dir or --restore-file"
+        cure = "give its --arch and model options, undo changes of the code, or give another --save-dir"
         try:
             check_parameters(loaded, parameters)
         except InputError as error:

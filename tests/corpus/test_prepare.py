@@ -307,7 +307,7 @@ def test_a_warning_says_what_helps(tmp_path: Path, run: Any, capsys: Capture, wo
     run(*write_tsv(tmp_path, pairs), tmp_path / "out", *words, languages=("en", "ja"))
     printed = capsys.readouterr().out
     assert ("warning: the text needs sentencepieces" in printed) == bool(words)
-    assert "warning: 90 pairs teach a new model little" in printed
+    assert "warning: 90 pairs teach a model little" in printed
     assert "tokens=(\n    --tokenize char)" in (tmp_path / "out" / "train.sh").read_text()
 
 

@@ -36,7 +36,9 @@ def test_a_line_says_how_far_and_how_long_at_the_speed_of_now() -> None:
         None,
     ]
     validated = progress.show(valid_line(1, 5, updates=200, bleu=30.25), 20)
-    assert validated == "  model: update 200 of 8,850 | development perplexity 40.50 | development BLEU 30.25"
+    assert validated == (
+        "  model: update 200 of 8,850 | development perplexity 40.50 | development BLEU 30.25 | about 1:12:05 left"
+    )
     assert progress.show(train_line(2), 40) is None
     assert progress.show(inner_line(8840, 9, ups=50), 40).endswith("| about 0:00:01 left")
     assert progress.show(inner_line(8850, 9, ups=50), 60) == "  model: update 8,850 of 8,850 | perplexity 9.00"
