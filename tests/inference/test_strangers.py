@@ -96,7 +96,7 @@ def test_a_strangers_folder_is_refused_or_translates_and_runs_nothing(stranger: 
     assert {path.name for path in stranger.iterdir()} == {"run", "whole", "folder", "text"}
 
 
-@pytest.mark.parametrize("number", [0, 5000])
+@pytest.mark.parametrize("number", [0, 21])
 def test_a_number_of_models_is_refused_before_any_is_made(stranger: Path, number: int) -> None:
     folder = shutil.copytree(stranger / "whole", stranger / f"models{number}")
     config = json.loads((folder / "config.json").read_text())
