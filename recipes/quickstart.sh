@@ -28,7 +28,7 @@ train() { # MODEL
 }
 once "$OUT/model.pt" train
 
-say "4/5 translating 1,000 held-out sentences; unknown words are copied from where the model looks"
+say "4/5 translating 1,000 held-out sentences; unknown words are copied from where the model looks, rightly or wrongly"
 rnnsearch translate "$OUT/text/test.en" --prepared --model "$OUT/model.pt" --beam 5 --replace-unknown \
     --output "$OUT/test.hyp.fr" --alignments "$OUT/alignments.jsonl" 2>> "$OUT/log" ||
     die_of_log "$OUT/log" "rnnsearch translate"

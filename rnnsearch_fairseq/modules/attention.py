@@ -51,8 +51,7 @@ class AlignmentModel(nn.Module):
 def average_annotations(energies: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
     """c_i ``(batch · k, 2n)`` and alpha_i ``(batch · k, src_len)`` for the e_ij of k states, ``(batch, k, src_len)``.
 
-    k is the number of a sentence's hypotheses in the fused step of a search. Elsewhere each hypothesis is a row of the
-    batch, and k is 1.
+    k is 1, but for the fast form of a beam search, where it is the number of hypotheses of a sentence.
     """
     if memory.padding_mask is not None:
         energies = energies.masked_fill(memory.padding_mask.unsqueeze(1), float("-inf"))

@@ -21,7 +21,7 @@ def check_parameters(loaded: Mapping[str, Tensor], expected: Mapping[str, Tensor
     """Raise an InputError unless loaded parameters have the names and shapes of a network's, and are real numbers."""
     if loaded.keys() != expected.keys():
         name = min(loaded.keys() ^ expected.keys())
-        difference = f"{'its file' if name in loaded else 'this code'} alone has {quote(name)}"
+        difference = f"only {'its file' if name in loaded else 'this code'} has {quote(name)}"
         raise InputError(f"it was trained with another architecture or with other code: {difference}")
     for name, parameter in expected.items():
         if loaded[name].shape != parameter.shape or not loaded[name].is_floating_point():
