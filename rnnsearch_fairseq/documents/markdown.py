@@ -42,6 +42,7 @@ ADMONITION = (
     r"|todo|versionadded|versionchanged|warning)\})[^\n]*"
 )
 FENCE = re.compile(ADMONITION.encode())
+OPTION = re.compile(rb":[\w-]+:(?:[ \t].*)?")
 FRONT_MATTER = re.compile(rb"(?:\xef\xbb\xbf)?(---|\+\+\+)[ \t]*\r?\n(?=[\w\"'\[#])")
 PREFIX = re.compile(rb"[ \t>]*")
 LINE_END = re.compile(r"(?<![ \t])[ \t]*[\r\n][ \t\r\n>]*")
@@ -74,17 +75,19 @@ def _read_lines(page: Page) -> tuple[str, list[PageUnit]]:
     content = page.content
     begin = FRONT_MATTER.match(content)
     end = begin and re.compile(b"^%b[ \t\r]*$" % re.escape(begin[1]), re.MULTILINE).search(content, begin.end())
-    position, indent = end.end() if end else 0, 0  # indent: of options that may follow
+    position = end.end() if end else 0
+    indent, in_head = 0, False  # of options of ::: module and /// note; whether :options: of ```{note} may follow
     lines, titles, fences = [re.sub(rb"[^\n]", b" ", content[:position])], [], []
     for line in content[position:].splitlines(keepends=True):
         prefix = PREFIX.match(line)[0]
         text = line[len(prefix) :].rstrip()
         start = position + len(prefix)
         changed = b" " * len(text)
-        is_option = 0 < indent <= len(prefix)  # of ::: module or /// note
+        is_option = 0 < indent <= len(prefix) or (in_head and OPTION.fullmatch(text))
+        in_head = bool(FENCE.fullmatch(text) or (in_head and is_option))
         if is_option:
             pass
-        elif FENCE.fullmatch(text):
+        elif in_head:
             fences.append(text[: len(text) - len(text.lstrip(text[:1]))])
         elif fences and text.startswith(fences[-1]) and not text.strip(text[:1]):
             fences.pop()

@@ -50,7 +50,7 @@ TABLE = [
     ("target", KEPT, r"(?<=[^\s`<>])\s+<[^<>`\n]+>(?=`)"),
     ("reference", KEPT, r"(?<![\w`:}])`[^`<>\s](?:[^`<>\n]*[^`<>\s])?`__?(?![\w`])"),
     # Not behind the target of a link, but behind <a0>, with which a link of Markdown begins (documents/markdown.py).
-    ("quoted", KEPT, r"(?<![\w)`:])(?<!(?<!<a\d)(?<!<a\d\d)>)`(?!_{0,2}\s|[^`\n]*\s<[^`<>\n]+>`)[^`\n]+`(?![`_])"),
+    ("quoted", KEPT, r"(?<![\w)`:])(?<!(?<!<a\d)(?<!<a\d\d)>)`(?!_{0,2}\s)[^`\n]+`(?![`_])"),
     ("link", KEPT, r"!?\[(?=!\[|[^\[\]\n]{1,200}\](?:\(|\[))"),
     ("address", KEPT, r"""\](?:\([^()\s]*(?:\s"[^"\n]*")?\)|\[[^\[\]\n]{0,60}\])"""),
     ("note", KEPT, r"\[\^\w+\] | \[(?:\d+|\#\w*|\*)\]_ | \[\[[^\[\]\n]{1,200}\]\]"),

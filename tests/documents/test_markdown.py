@@ -53,6 +53,7 @@ SHORT = "[a b]: x\n[`c`]: x\n[d e]: x\n[g]: x\n"
         ("::: note\nopen\n:::\n\nclose <!--⟦0⟧--> it <a0>\n", "::: note\nOPEN\n:::\n\nCLOSE <!--⟦0⟧--> IT <a0>\n"),
         ("/// note | A\nopen\n///\n", "/// note | A\nOPEN\n///\n"),
         ("- a\n\n::: b.c\n    options:\n      - d\n\n    e\n", "- A\n\n::: b.c\n    options:\n      - d\n\n    E\n"),
+        ("```{note} a\n:class: b c\n:d:\ne :f\n```\n", "```{note} a\n:class: b c\n:d:\nE :F\n```\n"),
         # Links.
         ("[a](b.md#c 'd') ![e](f)\n\n[g]: h 'i'\n", "[A](b.md#c 'd') ![E](f)\n\n[g]: h 'i'\n"),
         (f"[a b] [`c`] [d e][] [f][g] [h]\n\n{SHORT}", f"[A B][a b] [`c`] [D E][d e] [F][g] [H]\n\n{SHORT}"),

@@ -48,12 +48,13 @@ from tests.trained import train
         ("--no-cache, then -h or --file=a.txt in /etc/demo/a.ini", "--no-cache|-h|--file=a.txt|/etc/demo/a.ini"),
         ("--3way of --%s, [y,n,d%s,?] in .git/config if a.b=true", "--3way|--%s|y,n,d%s|.git/config|a.b=true"),
         ("Call os.path.join() or my_function(a, b) by me@a.org", "os.path.join()|my_function(a, b)|me@a.org"),
+        ("Run `git clone <url>` and `a <b>`_ or :ref:`c d <e>`.", "`git clone <url>`|<b>|<e>"),
         ("Use &amp;lt; for it, &#x26; and &amp;#60;", "&amp;lt;|&#x26;|&amp;#60;"),
         ("GitHub has 1,000,000 of 3.14 and #12 &amp; $\\alpha$", "GitHub|1,000,000|3.14|#12 &amp; $\\alpha$"),
         ("You have {n, plural, one {# file} other {# files}}.", "{n, plural, one {# file} other {# files}}"),
         (
             "A [text](a/b.md) in src/a/b.c or `a b <bytes-like object>` of {$ a.b $} and IPv4 by C++ 10000 times",
-            "[|](a/b.md)|src/a/b.c|<bytes-like object>|{$ a.b $}|IPv4|C++ 10000",
+            "[|](a/b.md)|src/a/b.c|`a b <bytes-like object>`|{$ a.b $}|IPv4|C++ 10000",
         ),
         (
             ":guilabel:`Save as`, :dfn:`a set`, :class:`a`\\s, :rfc:`1`\\ -like URLs, cut/copy/paste, 4 GiB",
