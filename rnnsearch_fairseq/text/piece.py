@@ -18,7 +18,7 @@ PRINTF = re.compile(r"%[#0+'*.\d-]*(?:hh?|ll?|[Lqjzt])?[a-zA-Z@]")
 COUNT = re.compile(r"%(?:\(\w+\)|\d\$)?[0+ '.\d-]*(?:hh?|ll?|[Lqjzt])?[dfiu]|%n|%L\d|\d{1,3}(?:,\d{3})+")
 DIRECTIVE = frozenset("%{$")  # each directive has one of these signs
 BLANK_DIRECTIVE = re.compile(r"%\s+[a-zA-Z]")  # of printf, too, but nobody means it in "5% done"
-PLACEHOLDER = re.compile(r"%|[$#@]?\{|\d+\Z")
+PLACEHOLDER = re.compile(r"%|[$#@]?\{|@count|\d+\Z")
 COUNTER = re.compile(r"(?:n|nb|num|numbers?|counts?|counter|total|size|length)(?:_\w+)?|\w+_(?:n|num|number|count)")
 # In the place of placeholders that stand for numbers; of nine numbers, the model of recipes/docs_en_fr writes these
 # best: "Les fichiers 37 ont été supprimés", but "100 fichiers ont été supprimés".
@@ -151,7 +151,7 @@ class Piece:
             return text
         text = self._without_half_emphasis(text if ADDED.search(self.text) else ADDED.sub("", text))
         if "…" in self.text and "..." not in self.text:  # models read and write three dots for this sign
-            text = text.replace("...", "…")
+            text = re.sub(r"\.{2,3}", "…", text)
         for symbol in self._attached:  # without a blank before it
             text = re.sub(rf"(?<=\S) (?={symbol})", "", text)
         text = unmask(self._to.typeset(self._with_first_letter(text)), self.spans)

@@ -57,7 +57,7 @@ def test_unknown_characters_words_and_empty_translations_are_faults() -> None:
         ("&File", "File", "Fichier", "&Fichier"),
         ("E&xit", "Exit", "Quitter", "&Quitter"),
         ("Save &as...", "Save as...", "Enregistrer sous...", "&Enregistrer sous..."),
-        ("Save _As…", "Save As…", "Enregistrer sous...", "_Enregistrer sous…"),
+        ("Save _As…", "Save As…", "Enregistrer sous..", "_Enregistrer sous…"),
         ("Fish & chips", "Fish & chips", "Poisson & frites", "Poisson & frites"),
         ("The *_name* of it", "The *⟦1⟧* of it", "Son *⟦1⟧*", "Son *_name*"),
         ("Optional *_subtype* sets it", "Optional *⟦1⟧* sets it", "L'option *⟦1⟧*", "L'option *_subtype*"),
@@ -115,6 +115,7 @@ def test_numbers_stand_for_placeholders_that_are_numbers() -> None:
     for lost in ("100 fichiers", "100 et 100 dans 15", "100 dans 150"):
         assert piece.restore(lost, counted=True) is None
     assert Piece("%d of 100 files", FRENCH).counted is None
+    assert Piece("@count rows of @name", FRENCH).counted == "100 rows of ⟦2⟧"
     piece = Piece("In 2015: %s of 12,500 or 9999 files", FRENCH)
     assert piece.counted == "In ⟦1⟧: ⟦2⟧ of 100 or 15 files"
     written = piece.restore("En ⟦1⟧ : ⟦2⟧ de 100 ou 15 fichiers", counted=True)
