@@ -42,7 +42,7 @@ def make_parser(doc: str | None) -> Parser:
 def count(text: str, least: int = 1) -> int:
     """The ``type`` of an option whose value is a whole number of at least ``least``, and of at most nine digits."""
     if not re.fullmatch("[0-9]{1,9}", text) or int(text) < least:
-        raise argparse.ArgumentTypeError(f"{quote(repr(text))}: give a whole number of at least {least}")
+        raise argparse.ArgumentTypeError(f"{quote(repr(text))}: give a whole number from {least} to 999,999,999")
     return int(text)
 
 
@@ -55,7 +55,9 @@ def command_options(values: Mapping[str, Any]) -> list[str]:
     """The words of a command line for the fields of a configuration: true is the option alone, and false is none."""
     words: list[str] = []
     for name, value in values.items():
-        if value is not False:
+        if str(value).startswith("-"):  # argparse takes -1e-05 for an option
+            words.append(f"{option(name)}={value}")
+        elif value is not False:
             words += [option(name)] if value is True else [option(name), str(value)]
     return words
 

@@ -54,13 +54,13 @@ def find_cure(error: OSError, otherwise: str) -> str:
 
 
 @contextlib.contextmanager
-def open_output(path: Path) -> Iterator[BinaryIO]:
-    """Open a command's output file, packed if its name ends in .gz.
+def open_output(path: Path, packs: bool = True) -> Iterator[BinaryIO]:
+    """Open a command's output file; if it ``packs``, it is packed if its name ends in .gz.
 
     It gets the name ``path``, and the permissions of the file that it replaces, when it is complete and on the disk.
     Until then it has a random name, and an exception removes it.
     """
-    packed = path.name.lower().endswith(".gz")
+    packed = packs and path.name.lower().endswith(".gz")
     if os.path.exists(path) and not (os.path.isfile(path) and os.access(path, os.W_OK)):
         raise InputError(f"{path}: not a file that can be written; give another name")
     path = Path(os.path.realpath(path))

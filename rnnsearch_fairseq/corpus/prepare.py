@@ -241,6 +241,8 @@ def main() -> None:
         raise InputError(
             f"{args.out}: the last word is the folder to write, and this is a file; give a folder after it"
         )
+    if taken := {"gz", "log", "sh"}.intersection(languages):
+        raise InputError(f"{min(taken)}: the text would have the names of other files; give a longer code, as sh_RS")
     if languages[0] == languages[1]:
         raise InputError(f"-s and -t are both {languages[0]}; give the languages of the two sides")
     settings = Settings(**{field.name: getattr(args, field.name) for field in fields(Settings)})

@@ -35,7 +35,7 @@ KEPT_LINE = re.compile(
     re.VERBOSE,
 )
 # !!! note "Title", perhaps as an item of a list, and a text indented.
-TITLED = re.compile(rb'((?:[-*+:][ \t]+)?)(?:!!!|\?\?\?\+?|===[!+]?)[ \t]+[^"]*(?:"([^"]*)")?')
+TITLED = re.compile(rb'((?:[-*+:][ \t]+)?)(?:!!!|\?\?\?\+?|===[!+]?)[ \t][^"]*(?:"([^"]*)")?')
 # ```{note} and ```admonish, which hold text.
 ADMONITION = (
     r"(?:`{3,}|~{3,})[ \t]*(?:admonish\b|\{(?:admonition|attention|caution|danger|error|hint|important|note|seealso|tip"

@@ -112,7 +112,9 @@ def translate_documents(translator: Translator, data: Path, out: Path) -> None:
     for path, output in outputs.items():
         output.parent.mkdir(parents=True, exist_ok=True)
         if path not in documents:
-            shutil.copy(path, output)
+            with path.open("rb") as original, open_output(output, packs=False) as file:
+                shutil.copyfileobj(original, file)
+            shutil.copymode(path, output)
             continue
         document = documents.pop(path)  # so that its memory is free once it is written
         counts += _fill(document, translator, path)

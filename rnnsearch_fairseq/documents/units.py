@@ -90,10 +90,9 @@ class PageUnit:
 
     def describe(self, text: str) -> str:
         """A text in a message to the user, with parts of the page in the place of their tags."""
-        for shown, written, _ in self.tags:
-            part = written if isinstance(written, str) else self.page.content[slice(*written)].decode()
-            text = text.replace(shown, part)
-        return text
+        written = {shown: part for shown, part, _ in reversed(self.tags)}  # the first tag of each form
+        parts = (written.get(piece, piece) for piece in SHOWN.split(text))
+        return "".join(part if isinstance(part, str) else self.page.content[slice(*part)].decode() for part in parts)
 
     def fill(self, texts: Sequence[str]) -> str:
         """Write a translation, or return why it is not written."""

@@ -33,11 +33,11 @@ class AlignedPair:
         score: what ranks translations in a search (by default the mean ln p of the words), minus infinity if the search
             failed; ln p of a given translation.
         logprobs: ``(T,)``, ln p of each target word.
-        weights: ``(T, S)``, the attention to words; None if the model has no attention.
+        blocks: of each sentence of a text, the attention to its words; nothing if the model has no attention.
         phrases: of models that read trees, the first word of each phrase and the word after its last one, empty without
             a parse; None for other models.
-        phrase_weights: ``(T, P)``, the attention to phrases, or None like ``phrases``. Row t of ``weights`` and row t
-            of this sum to one.
+        phrase_weights: ``(T, P)``, the attention to phrases, or None like ``phrases``. Row t of :attr:`weights` and row
+            t of this sum to one.
         faults: what a translator should check in the text, such as a placeholder that it lacks.
         number, where: the pair's position in its file, from 0, and the file and line for messages.
     """
@@ -49,12 +49,17 @@ class AlignedPair:
     text: str | None = None
     score: float | None = None
     logprobs: Tensor | None = None
-    weights: Tensor | None = None
+    blocks: Sequence[Tensor] = ()
     phrases: list[tuple[int, int]] | None = None
     phrase_weights: Tensor | None = None
     faults: Sequence[str] = ()
     number: int = 0
     where: str = ""
+
+    @property
+    def weights(self) -> Tensor | None:
+        """``(T, S)``, the attention to words, zero between sentences; None if the model has no attention."""
+        return torch.block_diag(*self.blocks) if self.blocks else None
 
     @property
     def words(self) -> list[str]:
@@ -89,11 +94,9 @@ def join_pairs(pairs: Sequence[AlignedPair]) -> AlignedPair:
     if len(pairs) == 1:
         return pairs[0]
     parts = {name: [getattr(pair, name) for pair in pairs] for name in vars(pairs[0])}
-    sides = ("source", "target", "source_unknown", "target_unknown")
-    joined = AlignedPair(**{name: [*chain.from_iterable(parts[name])] for name in sides})
+    lists = ("source", "target", "source_unknown", "target_unknown", "blocks")
+    joined = AlignedPair(**{name: [*chain.from_iterable(parts[name])] for name in lists})
     joined.score, joined.logprobs = sum(parts["score"]) / len(pairs), torch.cat(parts["logprobs"])
-    if pairs[0].weights is not None:
-        joined.weights = torch.block_diag(*parts["weights"])
     if pairs[0].phrases is not None:  # without a parse
         joined.phrases, joined.phrase_weights = [], torch.cat(parts["phrase_weights"])
     return joined
@@ -124,7 +127,7 @@ def _read_pair(record: Any, number: int, where: str) -> AlignedPair:
         raise ValueError("no alignment, since the model has no attention")
     unknown = ([word == UNKNOWN for word in words] for words in (source, target))
     pair = AlignedPair(source, target, *unknown, number=number, where=where)
-    pair.weights = _weights(alignment, (len(target), len(source)))
+    pair.blocks = [_weights(alignment, (len(target), len(source)))]
     if "phrases" in record:
         pair.phrases = [(start, end) for start, end in record["phrases"]]
         pair.phrase_weights = _weights(record["phrase_attention"], (len(target), len(pair.phrases)))

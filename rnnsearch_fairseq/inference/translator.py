@@ -39,7 +39,7 @@ from rnnsearch_fairseq.inference.aligned_pairs import AlignedPair, join_pairs
 from rnnsearch_fairseq.inference.loading import Member, load_members
 from rnnsearch_fairseq.inference.scoring import batches, pad_sources, reads_trees, score_batch
 from rnnsearch_fairseq.modules.forest import Tree
-from rnnsearch_fairseq.modules.symbols import EOS, UNK
+from rnnsearch_fairseq.modules.symbols import UNK
 from rnnsearch_fairseq.modules.tree_lstm import Forest
 from rnnsearch_fairseq.search import Hypothesis, OnStep, SearchOptions, make_search, search_model
 from rnnsearch_fairseq.text.codec import make_codecs
@@ -359,7 +359,7 @@ class Translator:
             pair = self._pair(source, target, best.words, best.logprobs, best.weights, columns)
             if self.dictionary is not None:  # the words stay marked as unknown
                 for place in (place for place, is_unknown in enumerate(pair.target_unknown) if is_unknown):
-                    word = pair.source[pair.weights[place, :-1].argmax()]
+                    word = pair.source[pair.blocks[0][place, :-1].argmax()]
                     pair.target[place] = self.dictionary.get(word, word)
             pair.score, pair.text = best.score, self.decode(pair.words, source)
             if pair.text is not None:
@@ -405,24 +405,25 @@ class Translator:
         ``attention`` ``(T, columns + most phrases)`` is that of the source's row in a batch of ``columns`` columns.
         """
         phrases = [] if source.tree is None else source.tree.spans()
-        weights = phrase_weights = None
+        unknown = ([number == UNK for number in numbers] for numbers in (source.ids.tolist(), ids))
+        pair = AlignedPair([*source.words, END], target, *unknown, logprobs=logprobs)
         if self.has_attention:
             if attention is None:  # the search failed
                 attention = torch.zeros(len(ids), columns + len(phrases))
-            weights, phrase_weights = attention[:, : len(source.ids)], attention[:, columns : columns + len(phrases)]
-        unknown = ([number == UNK for number in numbers] for numbers in (source.ids.tolist(), ids))
-        pair = AlignedPair([*source.words, END], target, *unknown, logprobs=logprobs, weights=weights)
+            pair.blocks = [attention[:, : len(source.ids)]]
         if self.reads_trees:
-            pair.phrases, pair.phrase_weights = phrases, phrase_weights
+            pair.phrases, pair.phrase_weights = phrases, attention[:, columns : columns + len(phrases)]
         return pair
 
     def _copy(self, text: str) -> AlignedPair:
         """A text as its own translation, each word aligned with itself."""
-        words = self.source_codec.encode(text)
-        size = len(words) + 1
-        source = Source(words, torch.full((size,), EOS))  # no word is unknown where none is translated
-        pair = self._pair(source, [*words, END], [EOS] * size, torch.zeros(size), torch.eye(size), size)
-        pair.score, pair.text = 0.0, text
+        words = [*self.source_codec.encode(text), END]
+        known = [False] * len(words)  # no word is unknown where none is translated
+        pair = AlignedPair(words, [*words], known, known, text, 0.0, torch.zeros(len(words)))
+        if self.has_attention:
+            pair.blocks = [torch.ones(1, 1)] * len(words)
+        if self.reads_trees:
+            pair.phrases, pair.phrase_weights = [], torch.zeros(len(words), 0)
         return pair
 
     def _warn_of_missing_trees(self, sources: Sequence[Source]) -> None:

@@ -10,6 +10,7 @@ from urllib.parse import parse_qs
 
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, Field, model_validator
+from starlette.requests import ClientDisconnect
 from translate.lang.data import languages
 
 from rnnsearch_fairseq.documents.html import read_html
@@ -48,8 +49,9 @@ class TextRequest(BaseModel):
 
 async def read_fields(request: Request) -> dict[str, Any]:
     """Read JSON or a form, without the fields that are null; a field that a form has several times is a list."""
-    kind, body = request.headers.get("content-type", "").partition(";")[0].strip().lower(), await request.body()
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     try:
+        body = await request.body()
         if kind == "multipart/form-data":
             form = await request.form()
             fields: Any = {name: form.getlist(name) for name in form}
@@ -57,7 +59,7 @@ async def read_fields(request: Request) -> dict[str, Any]:
             fields = parse_qs(body.decode(), keep_blank_values=True, max_num_fields=MAX_FIELDS)
         else:
             fields = json.loads(body) if kind == "application/json" else None
-    except (ValueError, RecursionError) as error:
+    except (ValueError, RecursionError, ClientDisconnect) as error:
         raise InputError(f"the request cannot be read as {kind} ({error})") from error
     if not isinstance(fields, dict):
         raise InputError(f"send a JSON object, such as {EXAMPLE}, or a form, with its Content-Type")

@@ -15,9 +15,7 @@ Text = Annotated[str, Field(max_length=MAX_BYTES)]
 # Moses tokens may hold HTML entities.
 Words = Annotated[list[str], BeforeValidator(lambda words: [html.unescape(word) for word in words])]
 Rounded = BeforeValidator(lambda tensor: tensor if tensor is None else tensor.double().round(decimals=DIGITS).tolist())
-# A list of numbers takes ten times the memory of a tensor.
-Small = BeforeValidator(lambda matrix: None if matrix is None or matrix.numel() > MAX_WEIGHTS else matrix)
-Matrix = Annotated[list[list[float]] | None, Rounded, Small]  # pydantic calls the last one first
+Matrix = Annotated[list[list[float]] | None, Rounded]
 
 
 class Model(BaseModel):

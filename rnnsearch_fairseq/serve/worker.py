@@ -13,10 +13,11 @@ from typing import NamedTuple
 from fastapi import HTTPException, Request
 
 from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.inference.aligned_pairs import AlignedPair
 from rnnsearch_fairseq.inference.translator import Source, Text, Translator
 from rnnsearch_fairseq.search import OnStep
 from rnnsearch_fairseq.serve.link_grammar import LinkParser
-from rnnsearch_fairseq.serve.messages import Answer, Partial, Problem, Translated, TranslationRequest
+from rnnsearch_fairseq.serve.messages import MAX_WEIGHTS, Answer, Partial, Problem, Translated, TranslationRequest
 from rnnsearch_fairseq.text.markup import unmask
 from rnnsearch_fairseq.text.trees import Parse, read_penn
 from rnnsearch_fairseq.text.words import END
@@ -148,7 +149,7 @@ class Worker:
                 source=_show(pairs[0].source, text),
                 source_unknown=pairs[0].source_unknown,
                 phrases=pairs[0].phrases,
-                translations=[replace(pair, target=_show(pair.target, text)) for pair in pairs[: job.request.nbest]],
+                translations=[_for_reader(pair, text) for pair in pairs[: job.request.nbest]],
             )
             job.request.report(job.number, result)
 
@@ -210,6 +211,12 @@ async def wait_for_answer(pending: PendingRequest, request: Request) -> Answer:
         if await request.is_disconnected():
             break
     raise HTTPException(503, "the connection was closed")
+
+
+def _for_reader(pair: AlignedPair, text: Text) -> AlignedPair:
+    """A pair with the signs of the text in its words, and without too many weights, which take memory as lists."""
+    few = len(pair.source) * len(pair.target) <= MAX_WEIGHTS
+    return replace(pair, target=_show(pair.target, text), blocks=pair.blocks if few else ())
 
 
 def _show(words: Sequence[str], text: Text) -> list[str]:

@@ -14,6 +14,7 @@ from rnnsearch_fairseq.text.lines import read_lines
 
 SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")  # in the order of BOS, PAD, EOS, UNK
 LINE = re.compile(r"(.+) ([+-]?[0-9]{1,18})( #fairseq:overwrite)?")
+MAX_SYMBOL = 10_000  # characters
 SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -23,9 +24,9 @@ class Vocabulary:
     def __init__(self, symbols: Sequence[str], where: str = "the vocabulary") -> None:
         if tuple(symbols[: len(SPECIAL)]) != SPECIAL:
             raise InputError(f"{where}: does not begin with {' '.join(SPECIAL)}; export or train the model again")
-        odd = next((symbol for symbol in symbols if symbol.splitlines() != [symbol] or SURROGATE.search(symbol)), None)
+        odd = next((symbol for symbol in symbols if not _is_word(symbol)), None)
         if odd is not None:  # it would break a line of a translation, or could not be written
-            fault = "is empty, or holds a line end or half of a character"
+            fault = "is empty or too long, or holds a line end or half of a character"
             raise InputError(f"{where}: {quote(repr(odd))} {fault}; train the model again without it")
         self.symbols = list(symbols)
         self._ids = {symbol: number for number, symbol in enumerate(symbols) if number >= len(SPECIAL)}
@@ -73,3 +74,7 @@ class Vocabulary:
     def words(self, ids: Iterable[int]) -> list[str]:
         """The symbols of ids."""
         return [self.symbols[number] for number in ids]
+
+
+def _is_word(symbol: str) -> bool:
+    return symbol.splitlines() == [symbol] and len(symbol) <= MAX_SYMBOL and not SURROGATE.search(symbol)

@@ -172,6 +172,7 @@ def test_training_pairs_are_limited_by_their_words_and_shuffled_together(
         ("corpus.tsv --bpe -3", None),
         ("corpus.tsv --bpe abc", None),
         ("corpus.tsv -t en", "are both en"),
+        ("corpus.tsv -t sh", "sh: the text would have the names of other files"),
         ("corpus.tsv -s english", "english: .* as en$"),
         ("pipe.tsv", "not a regular file"),
         ("empty", "empty: holds no"),
@@ -190,7 +191,7 @@ def test_impossible_commands_are_refused(
     with pytest.raises(InputError if message else SystemExit, match=message):
         run(*words.split(), "out")
     printed = capsys.readouterr().err
-    assert message or "give a whole number of at least" in printed or "expected 2 arguments" in printed
+    assert message or "give a whole number from" in printed or "expected 2 arguments" in printed
     assert not (tmp_path / "out").exists()
 
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from rnnsearch_fairseq.errors import InputError
-from rnnsearch_fairseq.inference.aligned_pairs import GIVE_SCORES, AlignedPair, read_scores
+from rnnsearch_fairseq.inference.aligned_pairs import GIVE_SCORES, AlignedPair, join_pairs, read_scores
 
 
 def record(number: int, **changes: Any) -> dict[str, Any]:
@@ -33,9 +33,17 @@ def write(path: Path, *lines: dict[str, Any] | bytes) -> Path:
     return path
 
 
+def test_the_weights_of_a_long_text_are_made_when_they_are_asked_for() -> None:
+    """All of them would be 40 GB."""
+    one = AlignedPair(["a", "</s>"], ["b", "</s>"], score=-1.0, logprobs=torch.zeros(2), blocks=[torch.eye(2)])
+    joined = join_pairs([one] * 50_000)
+    assert (len(joined.source), len(joined.blocks), joined.score) == (100_000, 50_000, -1)
+    assert join_pairs([one] * 2).weights.equal(torch.eye(4))
+
+
 def test_pieces_of_a_source_word_add_their_weights_and_those_of_a_target_word_share_them() -> None:
     weights = torch.tensor([[0.5, 0.25, 0.25], [0.0, 0.5, 0.5], [0.0, 0.0, 1.0]])
-    source, target, by_word = AlignedPair(["a@@", "b", "</s>"], ["x@@", "y", "</s>"], weights=weights).by_word()
+    source, target, by_word = AlignedPair(["a@@", "b", "</s>"], ["x@@", "y", "</s>"], blocks=[weights]).by_word()
     assert (source, target) == (["ab", "</s>"], ["xy", "</s>"])
     np.testing.assert_array_equal(by_word, [[0.625, 0.375], [0, 1]])
 

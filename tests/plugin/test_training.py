@@ -241,6 +241,9 @@ def test_another_experiment_does_not_go_on_in_silence(
     assert "other limits" in train(data, tmp_path, "--max-words", "5", "--max-epoch", "3").sentence()
     assert "Criterion" in train(data, tmp_path, "--criterion", "smoothed_nll").sentence()
     assert "Optimizer" in train(data, tmp_path, "--optimizer", "adam").sentence()
+    for scheduler in ("halve_on_worse", "polynomial_decay --total-num-update 100"):
+        printed = train(data, tmp_path, "--lr-scheduler", *scheduler.split()).printed
+        assert "--lr-scheduler was fixed and is" in printed or "training cannot go on from it" in printed
     named = "training goes on from it with other options: --seed was 1 and is 9, --lr was [1.0] and is [0.5]\n"
     assert named in train(data, tmp_path, "--seed", "9", "--lr", "0.5", "--log-interval", "2").printed
     assert "other options" not in train(data, tmp_path, "--log-interval", "2").printed

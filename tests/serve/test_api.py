@@ -18,7 +18,7 @@ from fastapi.testclient import TestClient
 
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.inference.translator import Translator, load
-from rnnsearch_fairseq.serve import messages, server, worker
+from rnnsearch_fairseq.serve import server, worker
 from tests.trained import PAIRS, PARSES
 
 pytestmark = [pytest.mark.train, pytest.mark.filterwarnings("ignore::UserWarning")]
@@ -55,7 +55,7 @@ def test_translations_are_those_of_the_translator_with_words_and_weights(
 def test_too_many_weights_are_left_out(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
     """A text of two sentences, whose matrix has zeros between them, and one of them alone."""
     text = "The black cat eats.\nThe dog sleeps."
-    monkeypatch.setattr(messages, "MAX_WEIGHTS", 36)
+    monkeypatch.setattr(worker, "MAX_WEIGHTS", 36)
     alone, together = ask(client, "The black cat eats.", text)
     assert len(alone["translations"][0]["weights"]) == 6
     assert together["translations"][0]["weights"] is None and together["translations"][0]["logprobs"]

@@ -84,7 +84,7 @@ def test_who_waits_outlives_idle_connections_and_the_work_ends_when_clients_leav
         waiting = stack.enter_context(contextlib.closing(send(running, STREAM, body))).sock
         assert waiting.recv(4096).startswith(b"HTTP/1.1 200 OK\r\n")
         half = f"POST {STREAM} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99\r\n\r\n{{".encode()
-        begun = (b"", b"GET / HT", half)
+        begun = (b"", b"GET / HT", half, half.replace(STREAM.encode(), b"/translate"))
         idle = []
         for number in range(MAX_CONNECTIONS + 50):
             idle.append(stack.enter_context(socket.create_connection(running.address, PATIENCE)))

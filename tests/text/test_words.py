@@ -12,7 +12,7 @@ from rnnsearch_fairseq.text.words import merge_pieces
 
 def pair(source: str, target: str, rows: Sequence[Sequence[float]]) -> AlignedPair:
     weights = torch.tensor(rows, dtype=torch.float64)
-    return AlignedPair([*source.split(), "</s>"], [*target.split(), "</s>"], weights=weights)
+    return AlignedPair([*source.split(), "</s>"], [*target.split(), "</s>"], blocks=[weights])
 
 
 @pytest.mark.parametrize(
