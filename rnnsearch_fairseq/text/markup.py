@@ -37,6 +37,9 @@ DIRECTIVE = r"""%\(\w[^()]{0,40}\)[\#0\ +-]{0,3}[\d.]{0,5}[a-zA-Z] | %%?[a-zA-Z_
 # POD's X<text>, Texinfo's @name{text}, LaTeX's \name{text}, AsciiDoc's name:target[text].
 MACRO = r"""(?<![\w>])[A-Z]<(?!/)(?:[^<>\n]|[A-Z]<[^<>\n]*>)*> | [@\\][a-zA-Z]+\{[^{}\n]*\}
     | \b[a-z]+:{1,2}[^\s\[\]]{0,80}\[[^\[\]\n]*\]"""
+# $x^2$, and x = 2 * y.
+FORMULA = r"""(?<![\w$])\${1,2}(?=[^$\n]*[\\^_=])[^$\s](?:[^$\n]*[^$\s])?\${1,2}(?![\w({])
+    | (?<!\w)(?:[a-zA-Z]\w?|\d[\d.]*)(?:\ [*+=^]{1,2}\ (?:[a-zA-Z]\w?|\d[\d.]*))+(?!\w)"""
 # KEPT: a span, where tokens end. SHOWN: a span that the model reads as text. PART: a span, or a part of the token
 # around it if the token is no plain word. BOUNDARY: no span, but tokens end there.
 KEPT, SHOWN, PART, BOUNDARY = "KEPT", "SHOWN", "PART", "BOUNDARY"
@@ -63,7 +66,7 @@ TABLE = [
     ("directive", PART, DIRECTIVE),
     ("macro", KEPT, MACRO),
     ("call", KEPT, r"\$(?:[a-zA-Z_]\w*)?\([^()\n]{1,200}\)"),
-    ("formula", KEPT, r"(?<![\w$])\${1,2}(?=[^$\n]*[\\^_=])[^$\s](?:[^$\n]*[^$\s])?\${1,2}(?![\w({])"),
+    ("formula", KEPT, FORMULA),
     ("substitution", KEPT, r"(?<![\w|])\|[^|\s](?:[^|\n]{0,60}[^|\s])?\|(?![\w|])"),
     ("escape", BOUNDARY, rf"\\(?:\s-?|[`*|\"']) | (?<=[`*|])\\ | (?<=[`>])-(?=[a-z]) | {ESCAPED_END}"),
     ("emphasis", BOUNDARY, r"(?<![\w*\\])\*{1,3}(?=[^\s*]) | (?<=[^\s*\\])\*{1,3}(?![\w*])"),

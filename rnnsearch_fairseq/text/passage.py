@@ -44,6 +44,10 @@ SEPARATOR = re.compile(
     r"(?:\A|(?<!\s)\s*\n)\s*(?:(?:[-+*>#–—·•‣◦▪●○■□☐☑→⇒]{1,6}|\(?(?:\d{1,3}|[a-zA-Z])[.)]|\w -)\s+(?=\S))?"
     r"|(?:(?<!\s)\s*)?(?<!\\)\|\s*|(?<=\S)(?:\s{2,}|\t)(?=\S)|(?<!\s)\s+\Z"
 )
+# An icon, or a field or a directive of RST, before a text.
+HEAD = re.compile(r"(?::[a-z][\w+-]*:|\.\. [\w-]+::|[\u2600-\u27bf\U0001f300-\U0001faff]\ufe0f?)\s+(?=\S)")
+# A whole text with emphasis, but for a word that may be a name.
+EMPHASIZED = re.compile(r"(\*{1,3}|__|~~)(?=[A-Z]|\S+ )([^\s*_~`](?:[^*_~`\n]*[^\s*_~`])?)\1")
 CLAUSE = re.compile(r"(?<=[,;:])\s+")
 SPAN = re.compile("\0+")
 CHUNK = re.compile(
@@ -104,7 +108,16 @@ class Passage:
             found = scan(text)
         hidden = BREAK.sub(lambda sign: "\n" * len(sign[0]), TITLED.sub(lambda link: "\0" * len(link[0]), text))
         hidden = hide(hidden, (scan(hidden) if "\n" in hidden else found).kept)
-        return [*_split(text, hidden, found.hidden, 0, len(text), [SEPARATOR, SENTENCE_END, CLAUSE])]
+        parts = _split(text, hidden, found.hidden, 0, len(text), [SEPARATOR, SENTENCE_END, CLAUSE])
+        return [piece for part in parts for piece in _without_frame(*part)]
+
+
+def _without_frame(part: str, is_translated: bool) -> list[tuple[str, bool]]:
+    """A part of a text; what stands before it, and signs of emphasis around all of it, are other parts."""
+    if is_translated and (head := HEAD.match(part)):
+        return [(head[0], False), *_without_frame(part[head.end() :], True)]
+    match = EMPHASIZED.fullmatch(part) if is_translated else None
+    return [(match[1], False), (match[2], True), (match[1], False)] if match else [(part, is_translated)]
 
 
 def _paired(found: Scan) -> Iterator[tuple[int, int, int, int]]:

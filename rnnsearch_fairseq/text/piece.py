@@ -30,6 +30,7 @@ STARS = "**"  # which the model reads in the place of tags of emphasis, since it
 ATTACHED = re.compile(r"(?<=[\w.,;!?)])⟦\d⟧")  # right after a word or a full stop, as the number of a footnote
 QUOTED = re.compile(r"(?<!\w)'[^'\n]{1,80}'(?!\w)|\"[^\"\n]*\"|«[^«»\n]*»|“[^“”\n]*”")
 LONE_PERCENT = re.compile(r"(?<!\d)(?<!\d\s)%")
+REPEATED = re.compile(r"\b(?!nous|vous)([^\W\d_]{4,})(?:\s|\*|<[^<>]*>)+\1\b", re.IGNORECASE)  # also inside a tag
 ENDS = ".!?:;,…"
 # What both sides have alike, and the fault where they have not.
 FEATURES: list[tuple[str, Callable[[str], Any]]] = [
@@ -78,10 +79,10 @@ class Piece:
     Attributes:
         text: the source.
         masked: what the model reads.
-        counted: ``masked`` with numbers in place of the placeholders that stand for numbers, and stars in place of a
-            pair of tags of emphasis; None: there are neither.
+        counted: ``masked`` with numbers in place of the placeholders that stand for numbers, and two stars in place of
+            tags of emphasis and of three stars; None: there are none.
         counts: for each number in ``counted`` that stands for a placeholder, the symbol in ``masked`` that does.
-        emphasis: the symbols of the start tag and the end tag.
+        emphasis: the symbols of the start tag and the end tag, or three stars twice.
         spans: what the symbols in ``masked`` stand for.
     """
 
@@ -108,7 +109,10 @@ class Piece:
         self.counted = counted if counted != self.masked else None
 
     def _find_emphasis(self, numbered: Mapping[str, str]) -> list[str]:
-        """The symbols of a start tag and an end tag of emphasis, if the text has no other such tags and no stars."""
+        """The symbols of a start tag and an end tag of emphasis, or three stars twice, if it is the only emphasis."""
+        runs = STAR_RUN.findall(self.masked)
+        if {*runs} == {"***"} and len(runs) % 2 == 0:
+            return ["***", "***"]
         matches = [(symbol, PAIRED_TAG.fullmatch(span)) for symbol, span in numbered.items()]
         tags = {symbol: tag[1] for symbol, tag in matches if tag and tag[2] in EMPHASIS}
         if [*tags.values()] != ["", "/"] or "*" in self.masked:
@@ -141,7 +145,7 @@ class Piece:
             text = NUMBER.sub(lambda number: self.counts.get(number[0], number[0]), text)
         if counted and self.emphasis:
             first, *others = text.split(STARS)
-            tags = self.emphasis * self.masked.count(self.emphasis[0])
+            tags = self.emphasis * (sum(map(self.masked.count, {*self.emphasis})) // 2)
             if len(tags) != len(others):
                 return None
             text = first + "".join(tag + part for tag, part in zip(tags, others))
@@ -233,6 +237,8 @@ class Piece:
         for fault, feature in FEATURES:
             if feature(self._rest) != feature(rest):
                 yield fault
+        if (repeated := REPEATED.search(text)) and not REPEATED.search(self._plain):
+            yield f"repeats {repeated[1]}"
         for span in self._attached.values():
             if span in text and not re.search(rf"\S{re.escape(span)}", text):
                 yield f"has no word right before {span}"

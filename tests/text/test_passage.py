@@ -36,6 +36,15 @@ from rnnsearch_fairseq.text.passage import PIECE_CHARACTERS, Passage
         ("%s: 1,000 \n--all", []),
     ],
 )
+@pytest.mark.parametrize(
+    ("text", "piece"),
+    [(":rocket: Get it", "Get it"), (".. note:: A b", "A b"), ("**Find it**", "Find it"), ("**kwargs**", "**kwargs**")],
+)
+def test_what_frames_a_text_stays_outside(text: str, piece: str) -> None:
+    passage = Passage(text)
+    assert passage.pieces == [piece] and passage.join(passage.pieces) == text
+
+
 def test_texts_are_cut_and_joined(text: str, pieces: list[str]) -> None:
     passage = Passage(text)
     assert passage.pieces == pieces

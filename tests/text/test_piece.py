@@ -81,7 +81,8 @@ def test_unknown_characters_words_and_empty_translations_are_faults() -> None:
         ("The **API** of 'd'", "The **API** of 'd'", "L' **API** de 'd' ici", "L'**API** de 'd' ici"),
         ("The **left keys** on", "The **left keys** on", "Les touches à gauche** sur", "Les touches à gauche sur"),
         ("***Q***: Are `a` b", "***Q***: Are ⟦1⟧ b", "***Q***: les *b* * ⟦1⟧", "***Q*** : les b  `a`"),
-        ("2 * 3 is", "2 * 3 is", "2 * 3 est", "2 * 3 est"),
+        ("2 * 3 is", "⟦1⟧ is", "⟦1⟧ est", "2 * 3 est"),
+        ("Do it ***now***", "Do it ***now***", "À faire ***tout de suite***", "À faire ***tout de suite***"),
         ('Say "yes"', 'Say "yes"', "Dire « oui »", "Dire «\u00a0oui\u00a0»"),
     ],
 )
