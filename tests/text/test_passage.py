@@ -36,15 +36,6 @@ from rnnsearch_fairseq.text.passage import PIECE_CHARACTERS, Passage
         ("%s: 1,000 \n--all", []),
     ],
 )
-@pytest.mark.parametrize(
-    ("text", "piece"),
-    [(":rocket: Get it", "Get it"), (".. note:: A b", "A b"), ("**Find it**", "Find it"), ("**kwargs**", "**kwargs**")],
-)
-def test_what_frames_a_text_stays_outside(text: str, piece: str) -> None:
-    passage = Passage(text)
-    assert passage.pieces == [piece] and passage.join(passage.pieces) == text
-
-
 def test_texts_are_cut_and_joined(text: str, pieces: list[str]) -> None:
     passage = Passage(text)
     assert passage.pieces == pieces
@@ -75,3 +66,12 @@ def test_tags_inside_tags_have_a_limit() -> None:
 def test_messages_with_plural_forms_are_told() -> None:
     assert Passage("See {n, plural, one {a} other {b}}.").has_plural
     assert not Passage('Read <x id="a" equiv-text="{n, plural, one {a} other {b}}"/>!').has_plural
+
+
+@pytest.mark.parametrize(
+    ("text", "piece"),
+    [(":rocket: Get it", "Get it"), (".. note:: A b", "A b"), ("**Find it**", "Find it"), ("**kwargs**", "**kwargs**")],
+)
+def test_what_frames_a_text_stays_outside(text: str, piece: str) -> None:
+    passage = Passage(text)
+    assert passage.pieces == [piece] and passage.join(passage.pieces) == text
