@@ -173,7 +173,7 @@ def split_files(
     listing = ", ".join(f"{part} {count:,}" for part, count in zip((*PARTS, "left out"), counts))
     if not all(counts[:LEFT_OUT]):
         if not len(unique):
-            cause = "are the sides the same file?" if dropped["with equal sides"] else "give files that are not empty"
+            cause = "are the sides the same file?" if dropped["with equal sides"] else "give translated text"
             raise InputError(f"{names}: no pair is left; {cause}")
         few = f"too few pairs to split ({listing}; equal sentences stay in one part)"
         raise InputError(f"{names}: {few}; give more text, or other sizes with --split DEV TEST")

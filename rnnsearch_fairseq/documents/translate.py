@@ -42,7 +42,7 @@ from rnnsearch_fairseq.text.lines import LINE_ENDS, MAX_LINE_BYTES, check_line, 
 READ_AHEAD = 1 << 16  # bytes
 SEARCHED_TOGETHER = 400  # texts
 # What is counted.
-DOCUMENTS, KEPT, BLANK = "documents", "texts that keep their translation", "texts without a translation"
+DOCUMENTS, KEPT, BLANK = "documents", "texts that keep their translation", "texts to translate"
 FILLED, REVIEWED = "translated", "marked for review"
 FAULTY = "with something missing or changed, named above"
 ALWAYS = DOCUMENTS, BLANK, FILLED  # are counted also when there are none
@@ -206,6 +206,8 @@ def parse_arguments() -> argparse.Namespace:
     args = parser.parse_args()
     path = args.file
     is_folder, known = path is not None and path.is_dir(), None
+    if path is not None and not path.exists():
+        raise InputError(f"{path}: no such file or folder; give the text to translate")
     if path is not None and not is_folder:
         known = find_format(path) or (find_beginning(path) if path.is_file() else None)
         if known is None and file_suffix(path) == ".rst":

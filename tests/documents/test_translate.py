@@ -246,7 +246,7 @@ def test_a_folder_gives_a_whole_folder(command: Command, tmp_path: Path) -> None
     _, report = command(tmp_path / "in", "--output", tmp_path / "out", "--beam", "2")
     assert report == (
         f"{tmp_path / 'in/de.po'}: copied as it is: asks for 'de', and the model writes fr\n"
-        "documents: 4; texts that keep their translation: 2; texts without a translation: 5; translated: 5; "
+        "documents: 4; texts that keep their translation: 2; texts to translate: 5; translated: 5; "
         "marked for review: 3; copied as they are: 1 .ts, 1 .po, 1 .png, 1 .pot\n"
     )
     paths = [path for path in (tmp_path / "out").rglob("*.*") if path.is_file()]
@@ -301,7 +301,7 @@ def test_one_translation_of_the_beam_is_taken_and_its_faults_are_named(
     first, second, report = capsys.readouterr().err.replace(f"{path}, line ", "").splitlines()
     assert first == "4: 'Open %s.': its translation lacks %s"
     assert second == "10: 'Wait': left as it is: its translation is empty"
-    assert "translation: 4; translated: 3; marked for review: 3; with" in report and report.endswith("named above: 1")
+    assert "translate: 4; translated: 3; marked for review: 3; with" in report and report.endswith("named above: 1")
 
 
 def test_messages_about_a_page_quote_the_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -312,7 +312,7 @@ def test_messages_about_a_page_quote_the_page(tmp_path: Path, capsys: pytest.Cap
     assert (tmp_path / "b.md").read_text() == "Arrêtez. ![chien](a.png)"
     first, report = capsys.readouterr().err.splitlines()
     assert first == f"{path}, line 1: {source!r}: its translation lacks \\"
-    assert report.startswith("documents: 1; texts without a translation: 1; translated: 1; with something missing or")
+    assert report.startswith("documents: 1; texts to translate: 1; translated: 1; with something missing or")
 
 
 def test_what_cannot_be_read_is_left_and_named(command: Command, tmp_path: Path) -> None:
@@ -321,7 +321,7 @@ def test_what_cannot_be_read_is_left_and_named(command: Command, tmp_path: Path)
     _, report = command(write(tmp_path / "a.po", text), "--output", tmp_path / "b.po")
     assert "left as it is: it has ICU's plural" in report
     assert "left as it is: it has 120,000 characters" in report
-    assert report.endswith("documents: 1; texts without a translation: 2; translated: 0\n")
+    assert report.endswith("documents: 1; texts to translate: 2; translated: 0\n")
     assert (tmp_path / "b.po").read_text() == text
 
 
@@ -334,7 +334,7 @@ def test_a_plural_without_one_of_its_forms_is_named(command: Command, tmp_path: 
 
 REPLACED = "it would replace an input"
 REFUSED = [
-    ("nothing", "nothing: cannot be read"),
+    ("nothing.po", r"nothing\.po: no such file"),
     ("text --beam 0", "--beam is 0"),
     ("text --model .", "give bahdanau_gru|give folder|give rnnencdec"),
     ("text --device gpu", "give cpu, cuda or auto"),
@@ -374,6 +374,7 @@ def test_what_cannot_work_is_refused(
         write(tmp_path / name, PO)
     write(tmp_path / "text", TEXT)
     write(tmp_path / "d", "zebra\n")
+    write(tmp_path / "a.rst", TEXT)
     write(tmp_path / "reviewed/sub/a.po", PO)
     write(tmp_path / "picture", "PNG\n\0\nIDAT\n")
     (tmp_path / "latin.po").write_bytes(f'{HEADER}#: a\nmsgid "a"\nmsgstr "é"\n'.encode("latin-1"))
