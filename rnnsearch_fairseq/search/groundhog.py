@@ -4,6 +4,7 @@ import logging
 import math
 from dataclasses import replace
 
+from rnnsearch_fairseq.errors import quote
 from rnnsearch_fairseq.modules.symbols import EOS
 from rnnsearch_fairseq.search.options import SearchOptions
 from rnnsearch_fairseq.search.steps import Batch, Beam, BeamSearch, Candidate, Hypothesis
@@ -65,5 +66,5 @@ class GroundhogSearch(BeamSearch):
             else:
                 pending, change = [], "the translation is empty"
             if failed:
-                logger.warning("no finished hypothesis, %s: sentences %s of a batch", change, failed)
+                logger.warning("no finished hypothesis, %s: sentences %s of a batch", change, quote(failed))
         return results

@@ -30,7 +30,7 @@ def attended(source: list[str], target: list[str], tree: Tree | None, number: in
     weights = np.random.default_rng(number).dirichlet(np.ones(len(source) + len(spans)), size=len(target))
     to_words, to_phrases = torch.from_numpy(weights).split([len(source), len(spans)], dim=1)
     known = [[False] * len(words) for words in (source, target)]
-    scores = {"logprobs": torch.zeros(len(target)), "weights": to_words, "phrase_weights": to_phrases}
+    scores = {"logprobs": torch.zeros(len(target)), "blocks": [to_words], "phrase_weights": to_phrases}
     return AlignedPair(source, target, *known, **scores, phrases=spans, number=number)
 
 
