@@ -120,7 +120,7 @@ def _text_part(place: Place, text: str, kind: str, is_alone: bool) -> Part:
     if kind == "TEXT":
         return Part(BLANKS.sub(" ", text), place)
     sign = unescape(text)
-    is_kept = sign in ("<", ">", text) or sign.isspace() or (sign == "&" and not is_alone)
+    is_kept = sign in ("<", ">", "\ufffd", text) or sign.isspace() or (sign == "&" and not is_alone)
     return Part(f"{text.rstrip(';')};" if is_kept else sign, place)
 
 

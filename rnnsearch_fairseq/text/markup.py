@@ -39,7 +39,7 @@ MACRO = r"""(?<![\w>])[A-Z]<(?!/)(?:[^<>\n]|[A-Z]<[^<>\n]*>)*> | [@\\][a-zA-Z]+\
     | \b[a-z]+:{1,2}[^\s\[\]]{0,80}\[[^\[\]\n]*\]"""
 # $x^2$, and x = 2 * y.
 FORMULA = r"""(?<![\w$])\${1,2}(?=[^$\n]*[\\^_=])[^$\s](?:[^$\n]*[^$\s])?\${1,2}(?![\w({])
-    | (?<!\w)(?:[a-zA-Z]\w?|\d[\d.]*)(?:\ [*+=^]{1,2}\ (?:[a-zA-Z]\w?|\d[\d.]*))+(?!\w)"""
+    | (?<!\w)(?:[a-zA-Z]\w?|\d+(?:\.\d+)*)(?:\ [*+=^]{1,2}\ (?:[a-zA-Z]\w?|\d+(?:\.\d+)*))+(?!\w)"""
 # KEPT: a span, where tokens end. SHOWN: a span that the model reads as text. PART: a span, or a part of the token
 # around it if the token is no plain word. BOUNDARY: no span, but tokens end there.
 KEPT, SHOWN, PART, BOUNDARY = "KEPT", "SHOWN", "PART", "BOUNDARY"

@@ -16,7 +16,7 @@ PARTS = """
 
 def shout(text: str) -> str:
     """The text in capital letters, but for tags and references."""
-    return re.sub(r"<[^<>]*>|&\w+;|[^<&]+|.", lambda part: part[0] if part[0][0] in "<&" else part[0].upper(), text)
+    return re.sub(r"<[^<>]*>|&#?\w+;|[^<&]+|.", lambda part: part[0] if part[0][0] in "<&" else part[0].upper(), text)
 
 
 def translate(html: str) -> str:
@@ -31,6 +31,7 @@ def translate(html: str) -> str:
     ("html", "sources", "written"),
     [
         ('<a title="a > b">Open</a>', ["a > b", '<a id="0">Open</a>'], '<a title="A &gt; B">OPEN</a>'),
+        ("a &#9999999999;", ["a &#9999999999;"], "A &#9999999999;"),
         ("<!-- the dog <b> sleeps --> a", ["a"], "<!-- the dog <b> sleeps --> A"),
         ("<meta name=description content=a>", ["a"], '<meta name=description content="A">'),
         ('<meta name="viewport" content="width=a">', [], None),

@@ -49,6 +49,7 @@ from tests.trained import train
         ("--3way of --%s, [y,n,d%s,?] in .git/config if a.b=true", "--3way|--%s|y,n,d%s|.git/config|a.b=true"),
         ("Call os.path.join() or my_function(a, b) by me@a.org", "os.path.join()|my_function(a, b)|me@a.org"),
         ("Run `git clone <url>` and `a <b>`_ or :ref:`c d <e>`.", "`git clone <url>`|<b>|<e>"),
+        ("It is x = 2 * y or 1.5 + 2.", "x = 2 * y|1.5 + 2"),
         ("Use &amp;lt; for it, &#x26; and &amp;#60;", "&amp;lt;|&#x26;|&amp;#60;"),
         ("GitHub has 1,000,000 of 3.14 and #12 &amp; $\\alpha$", "GitHub|1,000,000|3.14|#12 &amp; $\\alpha$"),
         ("You have {n, plural, one {# file} other {# files}}.", "{n, plural, one {# file} other {# files}}"),
