@@ -55,7 +55,7 @@ def find_cure(error: OSError, otherwise: str) -> str:
 
 @contextlib.contextmanager
 def open_output(path: Path, packs: bool = True) -> Iterator[BinaryIO]:
-    """Open a command's output file; if it ``packs``, it is packed if its name ends in .gz.
+    """Open a command's output file, packed if its name ends in .gz, unless ``packs`` is false.
 
     It gets the name ``path``, and the permissions of the file that it replaces, when it is complete and on the disk.
     Until then it has a random name, and an exception removes it.

@@ -82,9 +82,8 @@ def resume(load_checkpoint: Callable[..., Any], cfg: Any, trainer: Trainer, **pa
     except (RuntimeError, OSError, EOFError, AssertionError, KeyError, pickle.UnpicklingError) as error:
         has_other_data = "dataloader mismatch" in str(error)
         reason = "its data were others, or had other limits" if has_other_data else quote(error)
-        if has_other_data or isinstance(
-            error, (AssertionError, KeyError)
-        ):  # of another criterion, optimizer or scheduler
+        has_other_parts = isinstance(error, (AssertionError, KeyError))  # criterion, optimizer or scheduler
+        if has_other_data or has_other_parts:
             cure = "give the data and options that it was trained with, or another --save-dir"
         raise InputError(f"{source}: training cannot go on from it ({reason}); {cure}") from error
     resets = cfg.reset_optimizer or cfg.reset_lr_scheduler or cfg.reset_dataloader or cfg.reset_meters
@@ -113,7 +112,8 @@ def _warn_of_changes(before: Mapping[str, Any], now: Mapping[str, Any], path: Pa
     parts = [[cfg[name] for name in SECTIONS if isinstance(cfg[name], dict)] for cfg in (before, now)]
     old, new = ({name: part[name] for part in several for name in part} for several in parts)
     for kind in ("task", "criterion", "optimizer", "lr_scheduler"):
-        old[kind], new[kind] = (getattr(cfg[kind], "_name", None) or cfg[kind]["_name"] for cfg in (before, now))
+        chosen = (vars(cfg[kind]) if isinstance(cfg[kind], argparse.Namespace) else cfg[kind] for cfg in (before, now))
+        old[kind], new[kind] = ((part or {}).get("_name") for part in chosen)
     names = [name for name in new if new[name] != old.get(name, new[name]) and not HARMLESS.fullmatch(name)]
     if names:
         changes = ", ".join(f"{option(name)} was {quote(old[name])} and is {quote(new[name])}" for name in names)

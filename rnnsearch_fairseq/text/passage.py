@@ -44,8 +44,8 @@ SEPARATOR = re.compile(
     r"(?:\A|(?<!\s)\s*\n)\s*(?:(?:[-+*>#–—·•‣◦▪●○■□☐☑→⇒]{1,6}|\(?(?:\d{1,3}|[a-zA-Z])[.)]|\w -)\s+(?=\S))?"
     r"|(?:(?<!\s)\s*)?(?<!\\)\|\s*|(?<=\S)(?:\s{2,}|\t)(?=\S)|(?<!\s)\s+\Z"
 )
-# An icon, or a field or a directive of RST, before a text.
-HEAD = re.compile(r"(?::[a-z][\w+-]*:|\.\. [\w-]+::|[\u2600-\u27bf\U0001f300-\U0001faff]\ufe0f?)\s+(?=\S)")
+# Icons, and a field or a directive of RST, before a text.
+HEAD = re.compile(r"(?:(?::[a-z][\w+-]*:|\.\. [\w-]+::|[\u2600-\u27bf\U0001f300-\U0001faff]\ufe0f?)\s+)+(?=\S)")
 # A whole text with emphasis, but for a word that may be a name.
 EMPHASIZED = re.compile(r"(\*{1,3}|__|~~)(?=[A-Z]|\S+ )([^\s*_~`](?:[^*_~`\n]*[^\s*_~`])?)\1")
 CLAUSE = re.compile(r"(?<=[,;:])\s+")
@@ -114,10 +114,13 @@ class Passage:
 
 def _without_frame(part: str, is_translated: bool) -> list[tuple[str, bool]]:
     """A part of a text; what stands before it, and signs of emphasis around all of it, are other parts."""
-    if is_translated and (head := HEAD.match(part)):
-        return [(head[0], False), *_without_frame(part[head.end() :], True)]
-    match = EMPHASIZED.fullmatch(part) if is_translated else None
-    return [(match[1], False), (match[2], True), (match[1], False)] if match else [(part, is_translated)]
+    if not is_translated:
+        return [(part, False)]
+    head = match[0] if (match := HEAD.match(part)) else ""
+    body = part[len(head) :]
+    match = EMPHASIZED.fullmatch(body)
+    sign, inner = match.groups() if match else ("", body)
+    return [(head + sign, False), (inner, True), (sign, False)]
 
 
 def _paired(found: Scan) -> Iterator[tuple[int, int, int, int]]:
