@@ -16,7 +16,9 @@ trap 'printf "\nstopped; run the same command again to go on\n" >&2; exit 130' I
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 TORCH=${TORCH:-torch==2.13.0}
 
-say() { printf '\n\033[1m[%s] %s\033[0m\n' "$(date +%H:%M:%S)" "$*"; }
+say() { # WORDS...: a line with the time, in bold letters on a terminal
+    if [ -t 1 ]; then printf '\n\033[1m[%s] %s\033[0m\n' "$(date +%H:%M:%S)" "$*"; else printf '\n[%s] %s\n' "$(date +%H:%M:%S)" "$*"; fi
+}
 die() { printf 'error: %s\n' "$*" >&2; exit 1; }
 die_of_log() { # LOG STEP: end after a step that failed, or that a signal has ended
     local status=$?

@@ -144,7 +144,7 @@ def _choose_subwords(settings: Settings, train: Sequence[Pair], languages: Pair,
         pieces += len(set(chain.from_iterable(chain.from_iterable(train))))
     kind = "bpe" if settings.tokenized else "sentencepiece"
     why = f"since with so few pairs many words would be unknown (--{kind} {pieces}; for whole words: --bpe 0)"
-    print(f"words are cut into subwords, of which there are at most {pieces:,}, {why}")
+    print(f"words are cut into subwords (at most {pieces:,} different ones), {why}")
     return replace(settings, **{kind: pieces})
 
 

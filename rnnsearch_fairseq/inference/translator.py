@@ -327,7 +327,8 @@ class Translator:
     def _join(self, text: Text, several: Sequence[Sequence[AlignedPair]]) -> list[AlignedPair]:
         """The translations of a text, from those of its pieces; of a piece that has fewer, the last one is repeated."""
         if not several:
-            return [self._copy(text.passage.text)]
+            copy = self._copy(text.passage.text)
+            return [replace(copy, faults=["is missing for its plural or select"] * text.passage.has_plural)]
         if text.sources[0].piece is None:
             return [*several[0]]
         joined = []

@@ -43,7 +43,8 @@ NAME = re.compile(r"[./-]*(?:[^\W_][./-]*)+")  # which a translation may have fo
 ADDED = re.compile("[*`]")  # of RST and Markdown; a model of documentation writes them into other texts, too
 STAR_RUN = re.compile(r"\*+")
 SIGNS = "*`[]{}|$\\<>_#=%@+~^&"  # of markup and code
-ACCELERATOR = re.compile(r"(?<![\w&])&(?=\w)|(?<=[a-zA-Z])&(?=[a-z])|(?<![\w*`\\])_(?=[A-Z])")  # &File, E&xit and _Open
+# &File, E&xit and _Open, but not &amp; and &x
+ACCELERATOR = re.compile(r"(?:(?<![\w&])&(?=\w\w)|(?<=[a-zA-Z])&(?=[a-z]))(?!#?\w+;)|(?<![\w*`\\])_(?=[A-Z])")
 LABEL_WORDS = 5  # at most, of a text that may be a label of a menu or a button
 # A blank behind an opening mark or tag, or before an end tag.
 OPENED = re.compile(
@@ -159,6 +160,7 @@ class Piece:
         for symbol in self._attached:  # without a blank before it
             text = re.sub(rf"(?<=\S) (?={symbol})", "", text)
         text = unmask(self._to.typeset(self._with_first_letter(text)), self.spans)
+        text = text.replace("&nbsp; ", "&nbsp;").replace("&nbsp;\u00a0", "&nbsp;")
         if not OPENED.search(self.text):
             text = OPENED.sub(lambda found: found[0].rstrip(" "), text)
         text = self._name_terms(text)

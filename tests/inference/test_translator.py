@@ -51,6 +51,12 @@ def tree_model(tmp_path_factory: pytest.TempPathFactory) -> Translator:
     return rnnsearch_fairseq.load(train(tmp_path_factory.mktemp("tree") / "run", "tree2seq_small"))
 
 
+def test_the_forms_of_a_plural_are_a_fault(model: Translator) -> None:
+    text = "{n, plural, one {# file} other {# files}}"
+    (pair,) = model.translations(text, 1)
+    assert (pair.text, pair.faults) == (text, ["is missing for its plural or select"])
+
+
 def test_the_docstrings_examples_are_true(folder: Path) -> None:
     results = doctest.testmod(module, extraglobs={"folder": folder})
     assert results.attempted and not results.failed

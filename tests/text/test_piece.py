@@ -55,6 +55,9 @@ def test_unknown_characters_words_and_empty_translations_are_faults() -> None:
     ("source", "masked", "written", "restored"),
     [
         ("&File", "File", "Fichier", "&Fichier"),
+        ("Open&hellip;", "Open⟦1⟧", "Ouvrir⟦1⟧", "Ouvrir&hellip;"),
+        ("Read &amp; write", "Read ⟦1⟧ write", "Lire ⟦1⟧ écrire", "Lire &amp; écrire"),
+        ("Name&nbsp;: it", "Name⟦1⟧: it", "Nom⟦1⟧: lui", "Nom&nbsp;: lui"),
         ("E&xit", "Exit", "Quitter", "&Quitter"),
         ("Save &as...", "Save as...", "Enregistrer sous...", "&Enregistrer sous..."),
         ("Save _As…", "Save As…", "Enregistrer sous..", "_Enregistrer sous…"),
