@@ -28,20 +28,25 @@ class Format(NamedTuple):
     name: str
     suffixes: tuple[str, ...]
     read: Callable[[bytes], Document]
-    text: bytes  # each text has at least one
+    signs: tuple[bytes, ...]  # each text has at least one of them
     cure: str = ""  # of a damaged file
     begin: re.Pattern[bytes] | None = None  # a file that begins so has this format, whatever its name
     bilingual: bool = True  # the document holds translations beside the sources
 
 
 FORMATS = (
-    Format("PO", (".po", ".pot"), read_po, b"msgid", "rewrite it with msgcat, which names mistakes", PO),
+    Format("PO", (".po", ".pot"), read_po, (b"msgid",), "rewrite it with msgcat, which names mistakes", PO),
     Format(
-        "XLIFF", (".xlf", ".xliff", ".sdlxliff", ".mqxliff", ".mxliff"), read_xml, b"</source", "export it again", XML
+        "XLIFF",
+        (".xlf", ".xliff", ".sdlxliff", ".mqxliff", ".mxliff"),
+        read_xml,
+        (b"</source",),
+        "export it again",
+        XML,
     ),
-    Format("TS", (".ts",), read_xml, b"<source", "export it again"),
-    Format("Markdown", (".md", ".markdown"), read_markdown, b"\n", bilingual=False),
-    Format("HTML", (".html", ".htm"), read_html, b"</", bilingual=False),
+    Format("TS", (".ts",), read_xml, (b"<source",), "export it again"),
+    Format("Markdown", (".md", ".markdown"), read_markdown, (b"\n", b"|", b"<"), bilingual=False),
+    Format("HTML", (".html", ".htm"), read_html, (b"<",), bilingual=False),
 )
 
 
@@ -78,7 +83,7 @@ def read_document(path: Path) -> Document:
     known = find_format(path)
     if known is None or known.bilingual:
         known = find_beginning(content) or known
-    if len(content) > MAX_BYTES or content.count(known.text) > MAX_TEXTS:
+    if len(content) > MAX_BYTES or sum(map(content.count, known.signs)) > MAX_TEXTS:
         raise InputError(f"{path}: has more than {MAX_BYTES:,} bytes or {MAX_TEXTS:,} texts; split it")
     try:
         return known.read(content)

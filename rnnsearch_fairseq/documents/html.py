@@ -8,6 +8,7 @@ without attributes, since an attribute may hold any sign.
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from html import escape
 from itertools import accumulate, chain, islice, pairwise
@@ -17,6 +18,7 @@ from typing import Any
 from turbohtml import parse, tokenize, unescape
 
 from rnnsearch_fairseq.documents.units import SHOWN, Document, Page, PageUnit, Part, Place
+from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.text.markup import LETTER
 
 # Elements inside a text; the others begin and end texts.
@@ -31,8 +33,13 @@ KEPT = {
     "noframes", "noscript", "object", "plaintext", "pre", "samp", "script", "style", "svg", "textarea", "time",
     "tt", "var", "video", "xmp"
 }  # fmt: skip
+# What the tokenizer reads up to the end tag, as text.
+RAW = {"iframe", "noembed", "noframes", "noscript", "plaintext", "script", "style", "textarea", "xmp"}
+# Elements that HTML opens again in each block until they are closed.
+REOPENED = {"a", "b", "big", "code", "em", "font", "i", "nobr", "s", "small", "strike", "strong", "tt", "u"}
 VOID = {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "param", "source", "track", "wbr"}
 MAX_OPEN = 100  # elements around another one whose end tags may end it
+MAX_REOPENED = 1_000_000  # in a page
 ATTRIBUTES = {"alt", "aria-label", "placeholder", "title"}  # for readers
 NAMED = {*ATTRIBUTES, "content", "lang", "value", "xml:lang"}
 BLANKS = re.compile("[\t\n\f\r ]+")
@@ -51,6 +58,7 @@ def html_units(page: Page, place: Place) -> Iterator[PageUnit]:
     # "\n", and its tokenizer passes over "</>".
     text = page.content[slice(*place)].decode("latin-1")
     text = text.replace("\r\n", " \n").replace("\r", "\n").replace("</>", "<!>")
+    _check_open(text)
     kept, last = dict[int, int](), 0  # where elements that are not translated begin and end
     for start, element in sorted(_elements(text), key=itemgetter(0)):
         if start >= last and _is_kept(element):
@@ -58,13 +66,15 @@ def html_units(page: Page, place: Place) -> Iterator[PageUnit]:
         elif start >= last:
             yield from _attribute_units(page, place[0], element)
     parts: list[Part] = []
-    last = 0
+    last, is_raw = 0, False
     for start, end, token in _tokens(text):
         if start < last:
             continue
         last = kept.get(start, end)
         where, name, kind = (place[0] + start, place[0] + last), token.tag or "", token.type.name
-        if kind in ("TEXT", "CHARACTER_REFERENCE"):
+        if is_raw and kind == "TEXT":  # of an element that the parser has closed, as it may not stand there
+            parts.append(Part(f'<x id="{len(parts)}"/>', where, "-"))
+        elif kind in ("TEXT", "CHARACTER_REFERENCE"):
             is_alone = text[last : last + 1].isspace()
             parts.append(_text_part(where, page.content[slice(*where)].decode(), kind, is_alone))
         elif kind in ("COMMENT", "PROCESSING_INSTRUCTION") or (start in kept and name in INLINE):
@@ -74,7 +84,21 @@ def html_units(page: Page, place: Place) -> Iterator[PageUnit]:
         else:
             yield from _text_unit(page, parts)
             parts = []
+        is_raw = kind == "START_TAG" and name in RAW and last == end
     yield from _text_unit(page, parts)
+
+
+def _check_open(text: str) -> None:
+    """Refuse a page in which elements that are not closed are opened again too often, since each takes memory."""
+    opened, reopened = Counter[str](), 0
+    for _, _, token in _tokens(text):
+        name, kind = token.tag or "", token.type.name
+        if name in REOPENED:
+            opened[name] = max(0, opened[name] + (1 if kind == "START_TAG" else -1))
+        elif kind == "START_TAG" and name not in INLINE:
+            reopened += opened.total()
+    if reopened > MAX_REOPENED:
+        raise InputError("too many tags of HTML, such as <b>, are not closed; close them")
 
 
 def _elements(text: str) -> Iterator[tuple[int, Any]]:
@@ -161,7 +185,8 @@ def _attribute_units(page: Page, first: int, element: Any) -> Iterator[PageUnit]
         if value and element.tag == "html" and name in ("lang", "xml:lang"):
             page.languages.append(place)
         elif name in shown and LETTER.search(value or ""):
-            source = unescape(written.decode().strip("\"'")).strip()
+            text = written.decode()
+            source = unescape(text[1:-1] if text[0] in "\"'" else text).strip()
             yield PageUnit(page, place, [Part(source, place)], _encode_value, ('"', '"'))
 
 

@@ -82,6 +82,7 @@ def resume(load_checkpoint: Callable[..., Any], cfg: Any, trainer: Trainer, **pa
     except (RuntimeError, OSError, EOFError, AssertionError, KeyError, pickle.UnpicklingError) as error:
         has_other_data = "dataloader mismatch" in str(error)
         reason = "its data were others, or had other limits" if has_other_data else quote(error)
+        reason = f"it has no {reason}, as with another --lr-scheduler" if isinstance(error, KeyError) else reason
         has_other_parts = isinstance(error, (AssertionError, KeyError))  # criterion, optimizer or scheduler
         if has_other_data or has_other_parts:
             cure = "give the data and options that it was trained with, or another --save-dir"
@@ -111,6 +112,8 @@ def _warn_of_changes(before: Mapping[str, Any], now: Mapping[str, Any], path: Pa
     # fairseq gives a component that argparse configures all options of the command, in a Namespace.
     parts = [[cfg[name] for name in SECTIONS if isinstance(cfg[name], dict)] for cfg in (before, now)]
     old, new = ({name: part[name] for part in several for name in part} for several in parts)
+    for name in ("best_checkpoint_metric", "maximize_best_checkpoint_metric"):
+        old[name], new[name] = (cfg["checkpoint"][name] for cfg in (before, now))
     for kind in ("task", "criterion", "optimizer", "lr_scheduler"):
         chosen = (vars(cfg[kind]) if isinstance(cfg[kind], argparse.Namespace) else cfg[kind] for cfg in (before, now))
         old[kind], new[kind] = ((part or {}).get("_name") for part in chosen)

@@ -28,6 +28,7 @@ MAX_WAITING = 256  # requests
 MAX_BATCH_CHARACTERS = 4_096
 MIN_CHARACTERS = 64  # a shorter sentence counts as one of these
 MAX_CHARACTERS = 10_000  # of a text; others wait for it
+MAX_SUBWORDS = 4_000  # of a text; prose of 10,000 characters has 2,500
 MAX_WORDS = 100  # of a sentence that is parsed
 SECONDS_BETWEEN_REPORTS = 1.0
 SECONDS_BETWEEN_PARTIALS = 0.05
@@ -158,6 +159,10 @@ class Worker:
             most = f"and at most {MAX_CHARACTERS:,} are translated at a time"
             raise InputError(f"the text has {len(job.sentence):,} characters, {most}; split it")
         text = self.translator.read_text(job.sentence, job.tree, "the text")
+        if (subwords := sum(len(source.words) for source in text.sources)) > MAX_SUBWORDS:
+            raise InputError(
+                f"the text has {subwords:,} subwords, and at most {MAX_SUBWORDS:,} are translated; split it"
+            )
         if self._parser is None or job.tree or len(text.sources) > 1:  # pieces of a text have no tree in common
             return text
         return text._replace(sources=[*map(self._parse, text.sources)])

@@ -14,7 +14,7 @@ from rnnsearch_fairseq.text.lines import read_lines
 
 SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")  # in the order of BOS, PAD, EOS, UNK
 LINE = re.compile(r"(.+) ([+-]?[0-9]{1,18})( #fairseq:overwrite)?")
-MAX_SYMBOL = 10_000  # characters
+MAX_SYMBOL = 1_000  # characters
 SURROGATE = re.compile("[\ud800-\udfff]")
 
 

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rnnsearch_fairseq.documents.html import read_html
+from rnnsearch_fairseq.errors import InputError
 
 PARTS = """
     < > </ a p " ' = & &lt; &amp <!-- --> <! <? script <script> </script> <textarea> </textarea> é 😀 / title=" <p>
@@ -31,6 +32,8 @@ def translate(html: str) -> str:
     ("html", "sources", "written"),
     [
         ('<a title="a > b">Open</a>', ["a > b", '<a id="0">Open</a>'], '<a title="A &gt; B">OPEN</a>'),
+        ("<noscript><p>Open</p></noscript> a", ["a"], "<noscript><p>Open</p></noscript> A"),
+        ("<img alt='Say \"it\"'>", ['Say "it"'], '<img alt="SAY &quot;IT&quot;">'),
         ("a &#9999999999;", ["a &#9999999999;"], "A &#9999999999;"),
         ("<!-- the dog <b> sleeps --> a", ["a"], "<!-- the dog <b> sleeps --> A"),
         ("<meta name=description content=a>", ["a"], '<meta name=description content="A">'),
@@ -108,6 +111,14 @@ def test_texts_are_found_and_written_back(html: str, sources: list[str], written
 )
 def test_an_element_that_is_not_translated_ends_where_browsers_end_it(kept: str, translated: str) -> None:
     assert translate(kept + translated) == kept + shout(translated)
+
+
+def test_elements_that_are_opened_again_in_each_block_are_bounded() -> None:
+    """The parser would take 6 GB."""
+    opened = "".join(f"<b id={number}>" for number in range(1_000))
+    with pytest.raises(InputError, match="not closed"):
+        read_html(f"<div>{opened}</div>{'<p>1' * 56_000}".encode())
+    assert read_html(b"<p><b>a</b></p>" * 20_000).units
 
 
 def test_a_translation_brings_no_tags_and_loses_none() -> None:

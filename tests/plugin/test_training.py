@@ -244,6 +244,10 @@ def test_another_experiment_does_not_go_on_in_silence(
     for scheduler in ("halve_on_worse", "polynomial_decay --total-num-update 100"):
         printed = train(data, tmp_path, "--lr-scheduler", *scheduler.split()).printed
         assert "--lr-scheduler was fixed and is" in printed or "training cannot go on from it" in printed
+    assert (
+        "--best-checkpoint-metric was loss and is ppl"
+        in train(data, tmp_path, "--best-checkpoint-metric", "ppl").printed
+    )
     named = "training goes on from it with other options: --seed was 1 and is 9, --lr was [1.0] and is [0.5]\n"
     assert named in train(data, tmp_path, "--seed", "9", "--lr", "0.5", "--log-interval", "2").printed
     assert "other options" not in train(data, tmp_path, "--log-interval", "2").printed
