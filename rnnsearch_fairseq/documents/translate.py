@@ -177,13 +177,13 @@ def _fill(document: Document, translator: Translator, path: Path) -> Counter[str
         if not reason:
             translations = [pair.text for pair in best]
             reason = unit.fill(translations) if all(translations) else "its translation is empty"
-        what = quote(repr(unit.describe(unit.sources[0])), 60)
-        if reason:
-            print(f"{path}, {unit.name}: {what}: left as it is: {reason}", file=sys.stderr)
-            continue
-        if faults := ", ".join(fault for pair in best for fault in pair.faults):
-            print(f"{path}, {unit.name}: {what}: its translation {quote(unit.describe(faults))}", file=sys.stderr)
-        counts += Counter({FILLED: 1, REVIEWED: not isinstance(document.store, Page), FAULTY: bool(faults)})
+        faults = "" if reason else ", ".join(fault for pair in best for fault in pair.faults)
+        if reason or faults:
+            what = quote(repr(unit.describe(unit.sources[0])), 60)
+            news = f"left as it is: {reason}" if reason else f"its translation {quote(unit.describe(faults))}"
+            print(f"{path}, {unit.name}: {what}: {news}", file=sys.stderr)
+        if not reason:
+            counts += Counter({FILLED: 1, REVIEWED: not isinstance(document.store, Page), FAULTY: bool(faults)})
     return counts
 
 
