@@ -41,7 +41,7 @@ from rnnsearch_fairseq.inference.scoring import batches, pad_sources, reads_tree
 from rnnsearch_fairseq.modules.forest import Tree
 from rnnsearch_fairseq.modules.symbols import UNK
 from rnnsearch_fairseq.modules.tree_lstm import Forest
-from rnnsearch_fairseq.search import Hypothesis, OnStep, SearchOptions, make_search, search_model
+from rnnsearch_fairseq.search import BeamSearch, Hypothesis, OnStep, SearchOptions, make_search, search_model
 from rnnsearch_fairseq.text.codec import make_codecs
 from rnnsearch_fairseq.text.markup import known_characters, mask
 from rnnsearch_fairseq.text.passage import Passage
@@ -309,20 +309,36 @@ class Translator:
         sources = [source for text in texts for source in text.sources]
         owners = [number for number, text in enumerate(texts) for _ in text.sources]
         whole = {place: number for place, number in enumerate(owners) if len(texts[number].sources) == 1}
-        step = on_step and (lambda best: on_step({whole[place]: best[place] for place in best if place in whole}))
-        counted = [source.counted for source in sources if source.counted is not None]
-        beams = self._search([*sources, *counted], options or self.options, step)
+        search = make_search(options or self.options)
+        self._warn_of_missing_trees(sources)
+        chosen: dict[int, list[AlignedPair]] = {}
+        # A beam takes much more memory than what is chosen from it.
+        for batch in batches([len(source.ids) * (1 if source.counted is None else 2) for source in sources]):
+            step = on_step and (
+                lambda best, batch=batch: on_step(
+                    {whole[place]: best[row] for row, place in enumerate(batch) if row in best and place in whole}
+                )
+            )
+            chosen |= zip(batch, self._search_batch(search, [sources[place] for place in batch], nbest, step))
+        following = (chosen[place] for place in range(len(sources)))
+        return [self._join(text, [next(following) for _ in text.sources]) for text in texts]
+
+    def _search_batch(
+        self, search: BeamSearch, sources: Sequence[Source], nbest: int, on_step: OnStep | None
+    ) -> Iterator[list[AlignedPair]]:
+        """Yield up to ``nbest`` translations of each source, those with numbers before those with placeholders."""
+        together = [*sources, *(source.counted for source in sources if source.counted is not None)]
+        words, forest = self._pad(together)
+        hypotheses = search.search(self._model, words, forest, on_step)
+        beams = [self._make_pairs(*beam, words.size(1)) for beam in zip(together, hypotheses)]
         with_numbers = iter(beams[len(sources) :])
-        chosen = []
         for source, beam in zip(sources, beams):
             if source.piece is None:
-                chosen.append([*islice(beam, nbest)])
+                yield [*islice(beam, nbest)]
                 continue
             beam = beam if source.counted is None else chain(next(with_numbers), beam)
             ranked = source.piece.choose(beam, nbest, attrgetter("text"))
-            chosen.append([replace(pair, faults=faults) for pair, faults in ranked])
-        following = iter(chosen)
-        return [self._join(text, [next(following) for _ in text.sources]) for text in texts]
+            yield [replace(pair, faults=faults) for pair, faults in ranked]
 
     def _join(self, text: Text, several: Sequence[Sequence[AlignedPair]]) -> list[AlignedPair]:
         """The translations of a text, from those of its pieces; of a piece that has fewer, the last one is repeated."""
@@ -339,22 +355,11 @@ class Translator:
             joined.append(pair)
         return joined
 
-    def _search(
-        self, sources: Sequence[Source], options: SearchOptions, on_step: OnStep | None
-    ) -> list[Iterator[AlignedPair]]:
-        """The whole beam of each source; a pair is made when it is asked for, since the first one is often right."""
-        search = make_search(options)
-        self._warn_of_missing_trees(sources)
-        results: dict[int, Iterator[AlignedPair]] = {}
-        for batch in batches([len(source.ids) for source in sources]):
-            step = on_step and (lambda best, batch=batch: on_step({batch[place]: best[place] for place in best}))
-            words, forest = self._pad([sources[number] for number in batch])
-            for number, hypotheses in zip(batch, search.search(self._model, words, forest, step)):
-                results[number] = self._make_pairs(sources[number], hypotheses, words.size(1))
-        return [results[number] for number in range(len(sources))]
-
     def _make_pairs(self, source: Source, hypotheses: Sequence[Hypothesis], columns: int) -> Iterator[AlignedPair]:
-        """The pairs of a source and its translations, but for those that lost a number."""
+        """The pairs of a source and its translations, but for those that lost a number.
+
+        A pair is made when it is asked for, since the first one is often right.
+        """
         for best in hypotheses:
             target = self.target_vocabulary.words(best.words)
             pair = self._pair(source, target, best.words, best.logprobs, best.weights, columns)

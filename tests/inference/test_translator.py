@@ -4,6 +4,7 @@ import doctest
 import math
 import multiprocessing
 import random
+import weakref
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,10 @@ import torch
 import rnnsearch_fairseq
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.inference import translator as module
+from rnnsearch_fairseq.inference.scoring import MAX_BATCH_SENTENCES
 from rnnsearch_fairseq.inference.translator import Translator
 from rnnsearch_fairseq.modules.symbols import UNK
+from rnnsearch_fairseq.search import BeamSearch, Hypothesis
 from rnnsearch_fairseq.text.terms import Terms
 from tests.trained import PAIRS, PARSES, make_checkpoint, train
 
@@ -120,6 +123,23 @@ def test_unknown_words_are_replaced_in_each_sentence_of_a_long_text(tmp_path: Pa
 
 
 # Scores and alignments
+
+
+def test_beams_of_one_batch_at_a_time_are_in_memory(model: Translator, monkeypatch: pytest.MonkeyPatch) -> None:
+    search, living = BeamSearch.search, weakref.WeakSet[Hypothesis]()
+    most = []
+
+    def watched(*arguments: Any) -> list[list[Hypothesis]]:
+        most.append(len(living))
+        hypotheses = search(*arguments)
+        living.update(one for several in hypotheses for one in several)
+        return hypotheses
+
+    monkeypatch.setattr(BeamSearch, "search", watched)
+    batches = 4
+    model.translate([f"the dog {'sleeps ' * (number % 9)}." for number in range(batches * MAX_BATCH_SENTENCES)])
+    assert len(most) >= batches
+    assert max(most) <= model.options.beam * MAX_BATCH_SENTENCES
 
 
 def test_alignments_have_the_words_of_both_sides(model: Translator) -> None:
