@@ -150,8 +150,8 @@ def find_checkpoint(path: Path) -> Path:
     near = [folder / name for folder in (path, path / "checkpoints") for name in CHECKPOINTS]
     checkpoint = next(filter(os.path.isfile, [path, *near]), None)
     if checkpoint is None:
-        fault = f"holds no {CONFIG} and no {' or '.join(CHECKPOINTS)}" if path.is_dir() else "no such checkpoint"
-        inside = next(path.glob(f"*/{CONFIG}"), None)
+        fault = f"holds no {CONFIG} and no {' or '.join(CHECKPOINTS)}" if os.path.isdir(path) else "no such checkpoint"
+        inside = next(path.glob(f"*/{CONFIG}"), None) if os.path.isdir(path) else None
         raise InputError(f"{path}: {fault}; {f'give {inside.parent}' if inside else TRAIN}")
     return checkpoint
 

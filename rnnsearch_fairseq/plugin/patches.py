@@ -77,7 +77,7 @@ def resume(load_checkpoint: Callable[..., Any], cfg: Any, trainer: Trainer, **pa
     try:
         if master and source.is_file():
             check_records(source)
-            before = torch.load(source, map_location="cpu", mmap=True)["cfg"]
+            before = torch.load(source, map_location="cpu", mmap=True)
         state, epoch_itr = load_checkpoint(cfg, trainer, **passthrough)
     except (RuntimeError, OSError, EOFError, AssertionError, KeyError, pickle.UnpicklingError) as error:
         has_other_data = "dataloader mismatch" in str(error)
@@ -90,7 +90,10 @@ def resume(load_checkpoint: Callable[..., Any], cfg: Any, trainer: Trainer, **pa
     resets = cfg.reset_optimizer or cfg.reset_lr_scheduler or cfg.reset_dataloader or cfg.reset_meters
     goes_on = path.is_file() and not resets  # not with --finetune-from-model
     if master and goes_on:
-        _warn_of_changes(before, omegaconf.OmegaConf.to_container(trainer.cfg, resolve=True, enum_to_str=True), path)
+        if before.get("last_optimizer_state") is None:
+            logger.warning(f"{path}: the optimizer begins anew, since the checkpoint lacks its state")
+        now = omegaconf.OmegaConf.to_container(trainer.cfg, resolve=True, enum_to_str=True)
+        _warn_of_changes(before["cfg"], now, path)
     if goes_on and state["train_iterator"]["iterations_in_epoch"] == 0:
         if "train_inner" in state.get("metrics", {}):  # the mean of the log's interval
             metrics.load_state_dict({"train_inner": state["metrics"]["train_inner"]})
@@ -176,6 +179,14 @@ def stop_after_update(
         if not number or should_stop:
             return losses, should_stop
         fairseq.checkpoint_utils.save_checkpoint(cfg.checkpoint, trainer, epoch_itr, losses[0])
+    except KeyError as error:
+        metric = cfg.checkpoint.best_checkpoint_metric
+        if error.args != (metric,):
+            raise
+        fairseq.checkpoint_utils.save_checkpoint(cfg.checkpoint, trainer, epoch_itr, None)
+        reason = f"argument --best-checkpoint-metric: a validation has no {quote(metric)}"
+        cure = f"give loss or ppl, or bleu and --eval-bleu; the training goes on from {folder}/{LAST}"
+        raise InputError(f"{reason}; {cure}") from error
     except (OSError, RuntimeError) as error:  # PyTorch raises a RuntimeError after an OSError
         if (cause := find_cause(error, OSError)) is None:
             raise

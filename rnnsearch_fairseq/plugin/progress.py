@@ -19,7 +19,7 @@ from rnnsearch_fairseq.command_line import count, make_parser
 SECONDS = 10  # between two lines
 NEWS = re.compile(
     r"(?:^|: )(error: .*)|^([\w.]*(?:Error|Exception)\b.*)|"
-    r"\| (?:WARNING \| rnnsearch|ERROR \| )[\w.]* \| (.*)|\| (\w+: training stops after .*)"
+    r"\| (?:WARNING \| rnnsearch|ERROR \| )[\w.]* \| (.*)|\| (\w+: training stops after .*|Loaded checkpoint .*)"
 )
 STATISTIC_NAMES = {"ppl": "perplexity", "bleu": "BLEU"}
 EPOCH, UPDATES = "train", "train_inner"  # kinds of lines: after an epoch, and after --log-interval updates

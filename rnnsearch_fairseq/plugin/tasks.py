@@ -147,6 +147,14 @@ class RNNsearchTask(TranslationTask):
             iterator.disable_shuffling, iterator.shuffle = True, False
         return iterator
 
+    def filter_indices_by_size(self, *arguments: Any) -> Any:
+        """As in fairseq, but a sentence beyond the limits is an :class:`InputError`."""
+        try:
+            return super().filter_indices_by_size(*arguments)
+        except Exception as error:  # fairseq raises nothing more exact (tasks/fairseq_task.py:187)
+            cure = "give greater --max-source-positions and --max-target-positions, or"
+            raise InputError(str(error).replace("skip this example", f"{cure} skip such sentences")) from error
+
     def optimizer_step(self, optimizer: FairseqOptimizer, model: BaseFairseqModel, update_num: int) -> None:
         """As in fairseq, but the first update after loading a checkpoint starts from its float32 parameters."""
         if self.float32 is not None and isinstance(optimizer, FP16Optimizer):

@@ -17,6 +17,9 @@ STOPPED = "SIGINT: training stops after update 24; the same command goes on from
 NEWS = {
     f"{LOG} INFO | rnnsearch_fairseq.plugin.patches | {STOPPED}": STOPPED,
     f"{LOG} WARNING | rnnsearch_fairseq.plugin.tasks | bin: no | preparation.json": "bin: no | preparation.json",
+    f"{LOG} INFO | fairseq.trainer | Loaded checkpoint ck/checkpoint_last.pt (epoch 1 @ 24 updates)": (
+        "Loaded checkpoint ck/checkpoint_last.pt (epoch 1 @ 24 updates)"
+    ),
     f"{LOG} ERROR | fairseq.nan_detector | NaN": "NaN",
     "error: bin/dict.fr.txt: not here; give another": "error: bin/dict.fr.txt: not here; give another",
     "fairseq-train: error: unrecognized arguments: --lrr": "error: unrecognized arguments: --lrr",

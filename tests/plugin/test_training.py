@@ -253,6 +253,18 @@ def test_another_experiment_does_not_go_on_in_silence(
     assert "other options" not in train(data, tmp_path, "--log-interval", "2").printed
 
 
+def test_limits_and_numbers_that_a_validation_lacks_are_named(data: Path, tmp_path: Path) -> None:
+    assert "--max-source-positions" in train(data, tmp_path, "--max-source-positions", "6").sentence()
+    options = ["--max-update", "3", "--best-checkpoint-metric", "bleu"]
+    lacking = train(data, tmp_path, *options)
+    assert "a validation has no bleu; give loss or ppl, or bleu and --eval-bleu" in lacking.sentence()
+    assert f"the training goes on from {lacking.last}" in lacking.sentence()
+    resumed = train(data, tmp_path, "--max-update", "4", "--no-save-optimizer-state")
+    assert resumed.updates()[0]["num_updates"] == "4"
+    assert "the optimizer begins anew" not in resumed.printed
+    assert "the optimizer begins anew" in train(data, tmp_path, "--max-update", "5").printed
+
+
 # Checkpoints are whole
 
 
