@@ -40,8 +40,9 @@ with their mean. A phrase-based system has no seeds, and counts as not varying.
 - 'Above', 'falls' and 'falls less' agree if the whole interval is above zero, and do not agree if it is below. For \
 'falls less, in percent' the two numbers are the losses from short to long sentences, in percent of the BLEU on short \
 ones; for 'falls less, in BLEU' they are the losses in BLEU.
-- 'Does not fall' agrees if the interval is below the margin of {MARGIN} BLEU, but at most {MARGIN_SHARE:.0%} of the \
-higher score; 'at least as good' if it is above minus the margin. They do not agree if it is wholly outside.
+- The margin is {MARGIN} BLEU, or {MARGIN_SHARE:.0%} of the higher score if that is less. 'Does not fall' agrees if \
+the whole interval is below the margin, and does not agree if it is above. 'At least as good' agrees if the whole \
+interval is above minus the margin, and does not agree if it is below.
 - {HOLM}
 - '{EVERY_BIN.capitalize()}' makes a test of each bin; it agrees if every bin agrees, and does not agree if one bin \
 does not.

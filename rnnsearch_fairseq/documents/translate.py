@@ -8,8 +8,9 @@ Documents: PO (.po), XLIFF (.xlf, .xliff), Qt's .ts, Markdown (.md) and HTML (.h
 have a translation keep it, also a fuzzy one. A new translation in PO, XLIFF and TS is marked for review; Markdown and
 HTML have no such mark. A translated heading of Markdown gets an anchor, so that links to it still work. Front matter,
 and the titles of images and of link definitions, stay as they are. In a folder, all other files (such as .rst, .txt
-and .pot) are copied, and the folders .git and node_modules are left out. Text overwrites the file of
---output. A document never overwrites a file.
+and .pot) are copied, and the folders .git and node_modules are left out.
+
+Translated lines replace the file of --output. A translated document replaces no file.
 
   rnnsearch translate raw/test.en --model checkpoints --output test.fr
   rnnsearch translate docs.po --model checkpoints --output docs.fr.po

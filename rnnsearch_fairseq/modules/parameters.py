@@ -21,7 +21,8 @@ def check_parameters(loaded: Mapping[str, Tensor], expected: Mapping[str, Tensor
     """Raise an InputError unless loaded parameters have the names and shapes of a network's, and are real numbers."""
     if loaded.keys() != expected.keys():
         name = min(loaded.keys() ^ expected.keys())
-        difference = f"only {'its file' if name in loaded else 'this code'} has {quote(name)}"
+        where = "in its file, and not in this code" if name in loaded else "in this code, and not in its file"
+        difference = f"{quote(name)} is {where}"
         raise InputError(f"it was trained with another architecture or with other code: {difference}")
     for name, parameter in expected.items():
         if loaded[name].shape != parameter.shape or not loaded[name].is_floating_point():

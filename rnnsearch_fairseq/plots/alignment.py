@@ -47,7 +47,7 @@ def parse_arguments(doc: str, scores: str, max_words: int) -> argparse.Namespace
     parser = make_parser(doc)
     parser.add_argument(scores, type=Path, help="what rnnsearch translate --alignments or rnnsearch score wrote")
     parser.add_argument("picture", type=Path, help="file to write: .png, .svg or .pdf")
-    which = f"line of the sentence, from 1 (default: the longest of at most {max_words} words, best without <unk>)"
+    which = f"line of the sentence, from 1 (default: the longest without <unk> of at most {max_words} words)"
     parser.add_argument("--sentence", type=int, metavar="N", help=which)
     return parser.parse_args()
 

@@ -255,9 +255,9 @@ class Piece:
             yield "is much shorter"
         if self._reader.words is not None:
             own = {word.lower() for word in WORD.findall(self._plain)}
-            for word in WORD.findall(rest):
+            for word in dict.fromkeys(WORD.findall(rest)):
                 if word.lower() not in own and word.lower() not in self._reader.words:
-                    yield f"has the unknown word {word}"
+                    yield f"has a word that the training text lacks: {word}"
 
 
 def _lacks_partner(runs: Sequence[str]) -> bool:

@@ -70,7 +70,7 @@ def test_what_is_no_checkpoint_is_refused_and_calls_no_function(tmp_path: Path) 
         (put(*SETTINGS, "preparations", to=[{"odd": 1}] * 2), "'odd'"),
         (lambda state: state["model"].pop("_extra_state"), "cannot be read"),
         (put("model", 5, to=torch.zeros(1)), "names of parameters"),
-        (put("model", "x", to=5), "only its file has x"),
+        (put("model", "x", to=5), "x is in its file, and not in this code"),
         (put("model", to=lambda model: dict.fromkeys(model, 5)), "cannot be read"),
         (put(*OPTIONS, "_name", to=["rnnsearch"]), "cannot be read"),
         (put(*OPTIONS, to=["rnnsearch"]), "cannot be read"),
@@ -139,7 +139,7 @@ def test_missing_files_pipes_devices_and_other_parameters_are_named(folder: Path
     for content in (whole[:-5], (folder.parent / "model.pt").read_bytes(), b""):
         path.write_bytes(content)
         assert_refused(folder, "model.safetensors")
-    for name, shape in (("x", "only its file has x"), ("decoder.from_summary.bias", "(7,)")):
+    for name, shape in (("x", "x is in its file, and not in this code"), ("decoder.from_summary.bias", "(7,)")):
         save_file({**tensors, name: torch.zeros(7)}, path)
         assert_refused(folder, shape)
     for name in ("model.safetensors", "text.json", "config.json"):

@@ -271,12 +271,12 @@ def test_a_checkpoint_holds_its_words_and_how_its_text_was_prepared(tmp_path: Pa
         (
             {"context": "last"},
             {},
-            "another architecture or with other code: only this code has .*give its --arch and model options",
+            "with other code: .* is in this code, and not in its file.*give its --arch and model options",
         ),
         (
             {"output_rank": 6},
             {},
-            "another architecture or with other code: only its file has .*give its --arch and model options",
+            "with other code: .* is in its file, and not in this code.*give its --arch and model options",
         ),
         ({"hidden_size": 8}, {}, r"other sizes: .*\(.*8.*\) there .* here.*give its --arch and model options"),
         ({}, OUTPUT, r"embedding.* and .*to_vocabulary.* differ, and this model shares them"),

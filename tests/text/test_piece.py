@@ -46,7 +46,8 @@ def test_unknown_characters_words_and_empty_translations_are_faults() -> None:
     assert faults("Stop", "") == ["is empty"]
     assert faults("Never", "Jam", Reader(("en", "de"))) == []
     reader = Reader(("en", "fr"), words={"domaines", "internationaux"})
-    assert faults("International Domains", "Domaines Internationals", reader) == ["has the unknown word Internationals"]
+    unknown = "has a word that the training text lacks: Internationals"
+    assert faults("International Domains", "Domaines Internationals, Internationals", reader) == [unknown]
     assert faults("International Domains", "Domaines internationaux", reader) == []
     assert faults("Use Sample", "Sample", reader) == []
 
