@@ -43,22 +43,23 @@ class Progress:
 
     def __init__(self, total: int | None = None, name: str = "") -> None:
         self._total, self._name = total, name
-        self._shown, self._rate = float("-inf"), 0.0  # updates a second
+        self._shown, self._pace = float("-inf"), 0.0  # seconds an update, smoothed
 
     def show(self, line: str, now: float) -> str | None:
         """The short line for a line of the log that came at ``now`` (seconds), or None."""
         if news := NEWS.search(line):
             return f"  {self._name}{news[news.lastindex]}"
         kind, statistics = read_statistics(line) or (EPOCH, {})
-        self._rate = statistics.get("ups", self._rate)
+        if rate := statistics.get("ups"):  # updates a second
+            self._pace = 0.8 * self._pace + 0.2 / rate if self._pace else 1 / rate
         if kind == EPOCH or "num_updates" not in statistics or (kind == UPDATES and now < self._shown + SECONDS):
             return None
         self._shown, updates = now, statistics["num_updates"]
         parts = [f"update {updates:,.0f}" + (f" of {self._total:,}" if self._total else "")]
         valid = "" if kind == UPDATES else "development "
         parts += [f"{valid}{name} {statistics[key]:.2f}" for key, name in STATISTIC_NAMES.items() if key in statistics]
-        if self._total and updates < self._total and self._rate:
-            left = timedelta(seconds=max(1, round((self._total - updates) / self._rate)))
+        if self._total and updates < self._total and self._pace:
+            left = timedelta(seconds=max(1, round((self._total - updates) * self._pace)))
             parts.append(f"about {left} left")
         return f"  {self._name}{' | '.join(parts)}"
 
