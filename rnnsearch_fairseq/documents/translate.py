@@ -20,6 +20,7 @@ cannot be read, the command names it and writes nothing.
 import argparse
 import contextlib
 import itertools
+import os
 import shutil
 import sys
 from collections import Counter
@@ -98,21 +99,24 @@ def read_texts(
 def translate_documents(translator: Translator, data: Path, out: Path) -> None:
     """Write a document, or a folder, with what was not translated filled in, and report on standard error.
 
-    In a folder, documents in another language, templates of PO and all other files are copied.
+    In a folder, links, documents in another language, templates of PO and all other files are copied.
     """
     inside = sorted(data.rglob("*")) if data.is_dir() else [data]
-    paths = [
-        path for path in inside if path == data or (path.is_file() and LEFT.isdisjoint(path.relative_to(data).parts))
-    ]
+    files = [path for path in inside if path == data or path.is_file() or path.is_symlink()]
+    paths = [path for path in files if LEFT.isdisjoint(path.relative_to(data).parts)]
     outputs = {path: out / path.relative_to(data) for path in paths}
     check_not_input(outputs.values(), paths)
-    if existing := next((path for path in outputs.values() if path.is_file() and path.stat().st_size), None):
+    written = (path for path in outputs.values() if path.is_symlink() or (path.is_file() and path.stat().st_size))
+    if existing := next(written, None):
         raise InputError(f"{existing}: is there already, perhaps with reviewed text; remove it, or give another output")
     documents = _read(paths, data, translator.languages[1])
     copied = Counter(path.suffix or path.name for path in paths if path not in documents)
     counts = Counter({DOCUMENTS: len(documents)})
     for path, output in outputs.items():
         output.parent.mkdir(parents=True, exist_ok=True)
+        if path.is_symlink() and path != data:
+            output.symlink_to(os.readlink(path))
+            continue
         if path not in documents:
             with path.open("rb") as original, open_output(output, packs=False) as file:
                 shutil.copyfileobj(original, file)
@@ -133,7 +137,7 @@ def _read(paths: Sequence[Path], data: Path, target: str) -> dict[Path, Document
     """The documents whose translations are in the language ``target``."""
     documents, others, reason = {}, list[str](), "holds no PO, XLIFF, TS, Markdown or HTML"
     for path in paths:
-        if path != data and (find_format(path) is None or ".pot" in path.suffixes):
+        if path != data and (path.is_symlink() or find_format(path) is None or ".pot" in path.suffixes):
             continue
         document = read_document(path)
         if document.language and language_code(document.language) != language_code(target):

@@ -243,14 +243,17 @@ def test_a_folder_gives_a_whole_folder(command: Command, tmp_path: Path) -> None
     (tmp_path / "in/docs/c.png").chmod(0o755)
     (tmp_path / "in" / "folder.po").mkdir()
     os.mkfifo(tmp_path / "in" / "pipe.po")
-    (tmp_path / "in" / "loop.po").symlink_to("loop.po")
+    for name, target in {"loop.po": "loop.po", "docs/a.fr.md": "a.md", "latest": "docs"}.items():
+        (tmp_path / "in" / name).symlink_to(target)
     _, report = command(tmp_path / "in", "--output", tmp_path / "out", "--beam", "2")
     assert report == (
         f"{tmp_path / 'in/de.po'}: copied as it is: asks for 'de', and the model writes fr\n"
         "documents: 4; texts that keep their translation: 2; texts to translate: 5; translated: 5; "
-        "marked for review: 3; copied as they are: 1 .ts, 1 .po, 1 .png, 1 .pot\n"
+        "marked for review: 3; copied as they are: 2 .po, 1 .ts, 1 .md, 1 .png, 1 latest, 1 .pot\n"
     )
-    paths = [path for path in (tmp_path / "out").rglob("*.*") if path.is_file()]
+    assert (tmp_path / "out/latest").readlink() == Path("docs")
+    assert (tmp_path / "out/docs/a.fr.md").readlink() == Path("a.md")
+    paths = [path for path in (tmp_path / "out").rglob("*.*") if path.is_file() and not path.is_symlink()]
     written = {str(path.relative_to(tmp_path / "out")): path.read_text() for path in paths}
     assert (tmp_path / "out/docs/c.png").stat().st_mode & 0o777 == 0o755
     filled = written.pop("a.po")
