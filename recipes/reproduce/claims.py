@@ -46,8 +46,8 @@ interval is above minus the margin, and does not agree if it is below.
 - {HOLM}
 - '{EVERY_BIN.capitalize()}' makes a test of each bin; it agrees if every bin agrees, and does not agree if one bin \
 does not.
-- A difference of two scores that are both below {MIN_BLEU} BLEU is undecided, and so is a loss of a score that is. \
-Claims on fewer than {MIN_SENTENCES} sentences are not tested."""
+- A difference of two scores that are both below {MIN_BLEU} BLEU is undecided. So is a loss that starts from a score \
+below {MIN_BLEU} BLEU. Claims on fewer than {MIN_SENTENCES} sentences are not tested."""
 WITHOUT_PENALTY = (
     "Translations that stop too early lose BLEU by its brevity penalty. Here the claims on length, and those on the "
     "phrase-based system, are tested again by BLEU without this penalty."
