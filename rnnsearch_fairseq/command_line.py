@@ -6,6 +6,7 @@ import re
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import field, fields
+from numbers import Integral, Real
 from types import TracebackType
 from typing import Any, NoReturn
 
@@ -78,7 +79,8 @@ def check_fields(config: Any, name: Callable[[str], str] = option) -> None:
             fits, expected = value in limits["choices"], f"one of {', '.join(map(str, limits['choices']))}"
         elif kind in (int, float):
             least, most = limits.get("least", 0), limits.get("most", MAX_VALUE)
-            fits = type(value) in (int, kind) and least <= value <= most
+            is_number = isinstance(value, Integral if kind is int else Real) and not isinstance(value, bool)
+            fits = is_number and least <= value <= most
             expected = f"a {'whole ' * (kind is int)}number from {least:,} to {most:,}"
         else:
             fits, expected = isinstance(value, kind), "true or false" if kind is bool else "a text or none"

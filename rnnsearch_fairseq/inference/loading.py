@@ -114,17 +114,19 @@ def _reading(path: Path, most: int | None = None) -> Iterator[None]:
     With ``most``, the file belongs to a folder, which may be a stranger's: it is a regular file of at most ``most``
     bytes, and no link.
     """
+    cure = TRAIN if most is None else EXPORT
     try:
         if most is not None:
             about = os.lstat(path)
             if not stat.S_ISREG(about.st_mode):
-                raise InputError("not a regular file, or a link")
+                cure = "give a copy that cp -rL has made of the folder"
+                raise InputError("a link, or not a regular file")
             if about.st_size > most:
                 raise InputError(f"it has {about.st_size:,} bytes, and such a model's at most {most:,}")
         yield
     except Exception as error:
         what = str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
-        raise InputError(f"{path}: cannot be read ({quote(what)}); {EXPORT if most else TRAIN}") from error
+        raise InputError(f"{path}: cannot be read ({quote(what)}); {cure}") from error
 
 
 def _read_folder(folder: Path) -> list[Member]:

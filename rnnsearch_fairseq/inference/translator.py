@@ -189,7 +189,8 @@ class Translator:
         """
         if isinstance(sentences, str):
             return self.translate([sentences], [trees], **options)[0]
-        return [best.text for best, *_ in self.translations(sentences, 1, trees, **options)]
+        chosen = _choose_options(vars(self.options), options)
+        return [best.text for best, *_ in self.search(self._read_texts(sentences, trees), chosen)]
 
     def translations(
         self, sentences: Texts, nbest: int = 5, trees: Trees = None, **options: Any

@@ -68,7 +68,8 @@ def resume(load_checkpoint: Callable[..., Any], cfg: Any, trainer: Trainer, **pa
         trainer.lock = _lock(Path(cfg.save_dir))  # until the training ends
     is_last = cfg.restore_file == LAST
     path = Path(os.path.join(cfg.save_dir, LAST) if is_last else cfg.restore_file)
-    others = sorted({*path.parent.glob("checkpoint*.pt")} - {path}, key=os.path.getmtime)
+    near = {*path.parent.glob("checkpoint*.pt"), *Path(cfg.save_dir).glob("checkpoint*.pt")}
+    others = sorted(near - {path}, key=os.path.getmtime)
     cure = f"give --restore-file {others[-1]}, or another --save-dir" if others else "give another --save-dir"
     begins_anew = is_last and (not others or cfg.no_last_checkpoints or cfg.continue_once)
     if not path.is_file() and not begins_anew:

@@ -1,9 +1,9 @@
 """The messages of the JSON API. FastAPI checks requests against them, and describes them at /openapi.json."""
 
-import html
 from typing import Annotated
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from turbohtml import unescape
 
 MAX_TRANSLATIONS = 32  # of a request
 MAX_BYTES = 256_000  # of a request
@@ -13,7 +13,7 @@ WEIGHTS = f"The attention to source words, a row a target word; null: there is n
 # Where a length has a bound, pydantic refuses half of a character (a surrogate), which JSON can hold.
 Text = Annotated[str, Field(max_length=MAX_BYTES)]
 # Moses tokens may hold HTML entities.
-Words = Annotated[list[str], BeforeValidator(lambda words: [html.unescape(word) for word in words])]
+Words = Annotated[list[str], BeforeValidator(lambda words: [unescape(word) for word in words])]
 Rounded = BeforeValidator(lambda tensor: tensor if tensor is None else tensor.double().round(decimals=DIGITS).tolist())
 Matrix = Annotated[list[list[float]] | None, Rounded]
 

@@ -311,9 +311,12 @@ def test_what_repeats_takes_no_quadratic_time(tmp_path: Path, name: str) -> None
     [
         ("a.po", b'msgid "a"\nmsgstr "b', r"a\.po: not PO .*; rewrite it with msgcat"),
         ("a.po", b'msgid "a"\nmsgstr "b"\n\nmsgid "c" msgstr "d"\n', "not laid out as usual.*; rewrite it with msgcat"),
-        ("a.po", b"#" * 100_000, "has more than 99,999 bytes or 20 texts; split it"),
-        ("a.po", b'msgid "a"\nmsgstr ""\n\n' * 21, "or 20 texts; split it"),
-        ("a.md", b"a\n" * 21, "or 20 texts; split it"),
+        ("a.po", b"#" * 100_000, "has more than 99,999 bytes, 20 texts or 200 lines, tags, references or other"),
+        ("a.po", b'msgid "a"\nmsgstr ""\n\n' * 21, "20 texts or 200 lines"),
+        ("a.md", b"a\n" * 21, "20 texts or 200 lines"),
+        ("a.po", b"#\n" * 201 + b'msgid "a"\nmsgstr ""\n', "20 texts or 200 lines"),
+        ("a.md", b"*a* " * 101, "20 texts or 200 lines"),
+        ("a.html", b"&amp;" * 201, "20 texts or 200 lines"),
         ("a.xlf", XLIFF.replace("</group>", "").encode(), r"a\.xlf: not XLIFF .*line \d+"),
         ("a.xlf", b"<html/>", "not XLIFF .*its first element is html"),
         ("a.xlf", b'<!DOCTYPE xliff [<!ENTITY a "b">]><xliff>&a;</xliff>', "not XLIFF .*it defines entities"),
@@ -326,6 +329,7 @@ def test_bad_documents_are_refused(
 ) -> None:
     monkeypatch.setattr(formats, "MAX_BYTES", 99_999)
     monkeypatch.setattr(formats, "MAX_TEXTS", 20)
+    monkeypatch.setattr(formats, "MAX_MARKS", 200)
     (tmp_path / name).write_bytes(content)
     with pytest.raises(InputError, match=message):
         read_document(tmp_path / name)

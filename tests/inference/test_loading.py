@@ -148,7 +148,7 @@ def test_missing_files_pipes_devices_and_other_parameters_are_named(folder: Path
         assert_refused(folder, name)
         for make in (os.mkfifo, lambda path: path.symlink_to("/dev/zero")):
             make(folder / name)
-            assert_refused(folder, f"{name}: cannot be read (not a regular file")
+            assert_refused(folder, f"{name}: cannot be read (a link, or not a regular file); give a copy that cp -rL")
             (folder / name).unlink()
         (folder / name).touch()
         os.truncate(folder / name, 3 << 30)  # a sparse file

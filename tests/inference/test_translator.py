@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -254,7 +255,9 @@ def test_models_of_other_languages_are_no_ensemble(folder: Path, tmp_path: Path)
         *((lambda model, given=given: model.translations("a", given), "nbest") for given in (0, -1, None, 1.5)),
         (lambda model: model.translate(["the dog", "a" * 10**6]), "sentence 2"),
         (lambda model: model.translate("a", beem=3), "'beem'"),
+        (lambda model: model.translate("a", nbest=2), "'nbest'"),
         (lambda model: model.translate("a", beam=None), "--beam"),
+        (lambda model: model.translate("a", beam=True), "--beam"),
         (lambda model: rnnsearch_fairseq.load(None), "path"),
         (lambda model: rnnsearch_fairseq.load(model.folder, beem=3), "'beem'"),
         *(
@@ -267,6 +270,11 @@ def test_a_wrong_argument_is_named(folder: Path, model: Translator, call: Any, n
     model.folder = folder
     with pytest.raises(InputError, match=named):
         call(model)
+
+
+def test_numbers_of_numpy_are_numbers(model: Translator) -> None:
+    same = model.translate("The dog sleeps.", beam=np.int64(2), lenpen=np.float64(0.5))
+    assert same == model.translate("The dog sleeps.", beam=2, lenpen=0.5)
 
 
 def test_a_gpu_is_taken_if_there_is_one(folder: Path) -> None:

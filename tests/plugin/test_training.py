@@ -225,6 +225,7 @@ def test_a_damaged_checkpoint_is_named_and_another_can_be_given(
         assert str(last) in sentence and f"give --restore-file {older}" in sentence
     missing = train(data, tmp_path, "--restore-file", str(saved / "other.pt"))
     assert f"{saved}/other.pt" in missing.sentence()
+    assert f"give --restore-file {older}" in train(data, tmp_path, "--restore-file", older.name).sentence()
     resumed = train(data, tmp_path, "--restore-file", str(older))
     assert resumed.updates() == unbroken("paper").updates()[5:]
 

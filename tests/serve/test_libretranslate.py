@@ -5,7 +5,9 @@ import pytest
 pytest.importorskip("httpx")  # the test client asks for it
 
 from fastapi.testclient import TestClient
+from pydantic import TypeAdapter
 
+from rnnsearch_fairseq.serve.messages import Words
 from rnnsearch_fairseq.text.piece import Piece
 
 pytestmark = [pytest.mark.train, pytest.mark.filterwarnings("ignore::UserWarning")]
@@ -54,6 +56,7 @@ def test_html_is_read_as_pages_are_and_what_is_no_text_stays(client: TestClient)
     answer = client.post("/translate", json={"q": text, **EN_FR, "format": "html"}).json()
     expected = text.replace("The dog sleeps.<", "le chien dort.<").replace("The black cat eats.", "le chat noir mange.")
     assert answer == {"translatedText": expected, "faults": []}
+    assert TypeAdapter(Words).validate_python(["&#" + "9" * 5_000 + ";", "&apos;"]) == ["\ufffd", "'"]
 
 
 def test_alternatives_and_the_detected_language_are_given_if_asked_for(client: TestClient) -> None:
