@@ -10,8 +10,8 @@ HTML have no such mark. A translated heading of Markdown gets an anchor, so that
 and the titles of images and of link definitions, stay as they are. In a folder, all other files (such as .rst, .txt
 and .pot) are copied, and the folders .git and node_modules are left out.
 
-Translated lines replace the file of --output. A translated document replaces no file. If one document of a folder
-cannot be read, the command names it and writes nothing.
+Translated lines overwrite the file of --output. A document is not written over another one: if its output is there
+already, the command ends. If one document of a folder cannot be read, the command names it and writes nothing.
 
   rnnsearch translate raw/test.en --model checkpoints --output test.fr
   rnnsearch translate docs.po --model checkpoints --output docs.fr.po
