@@ -89,16 +89,22 @@ def html_units(page: Page, place: Place) -> Iterator[PageUnit]:
 
 
 def _check_open(text: str) -> None:
-    """Refuse a page in which elements that are not closed are opened again too often, since each takes memory."""
-    opened, reopened = Counter[str](), 0
+    """Refuse a page in which elements that are not closed are opened again too often, since each takes memory.
+
+    So does each attribute of ``<html>`` and ``<body>`` for each such tag behind it.
+    """
+    opened, reopened, merged = Counter[str](), 0, 0
     for _, _, token in _tokens(text):
         name, kind = token.tag or "", token.type.name
         if name in REOPENED:
             opened[name] = max(0, opened[name] + (1 if kind == "START_TAG" else -1))
+        elif kind == "START_TAG" and name in ("html", "body"):
+            merged += len(token.attrs)
+            reopened += merged
         elif kind == "START_TAG" and name not in INLINE:
             reopened += opened.total()
     if reopened > MAX_REOPENED:
-        raise InputError("too many tags of HTML, such as <b>, are not closed; close them")
+        raise InputError("too many tags of HTML, such as <b> or <body>, are not closed; close them")
 
 
 def _elements(text: str) -> Iterator[tuple[int, Any]]:

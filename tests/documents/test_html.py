@@ -118,7 +118,10 @@ def test_elements_that_are_opened_again_in_each_block_are_bounded() -> None:
     opened = "".join(f"<b id={number}>" for number in range(1_000))
     with pytest.raises(InputError, match="not closed"):
         read_html(f"<div>{opened}</div>{'<p>1' * 56_000}".encode())
+    with pytest.raises(InputError, match="not closed"):
+        read_html("".join(f"<body a{number}>" for number in range(3_000)).encode() + b"a")
     assert read_html(b"<p><b>a</b></p>" * 20_000).units
+    assert read_html(b"<html lang=en><body class=a>a</body></html>" * 500).units
 
 
 def test_a_translation_brings_no_tags_and_loses_none() -> None:
