@@ -44,7 +44,7 @@ download() { # ADDRESS SHA256 FILE: download a file, unpack it if it is packed, 
 }
 
 once() { # OUTPUT COMMAND...: make a file or a folder by COMMAND, whose last word becomes the path to write, unless it is there
-    [ ! -e "$1" ] || return 0
+    [ ! -e "$1" ] || { echo "there already: $1" && return; }
     mkdir -p "$(dirname "$1")"
     rm -rf "$1.part"
     "${@:2}" "$1.part"

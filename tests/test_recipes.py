@@ -74,7 +74,7 @@ OPTIONS = 'parse_options "out= dry-run --"'
         (
             {"ready": "", "out/text.part/old": ""},
             f"{STEP}; once out/text step; once out/text step; ls out",
-            "step\ntext\n",
+            "step\nthere already: out/text\ntext\n",
         ),
         # A download is compared with what the results were made of.
         ({"text": "text"}, f"once got download file://$PWD/text {DIGEST}; cat got", "text"),

@@ -63,10 +63,11 @@ def table_1(runs: BahdanauRuns) -> Section:
     if runs.known is None:
         lacking = ["the dictionaries, which tell unknown words", *lacking]
     else:
-        others = f", except by {'; '.join(runs.others)}: the same translations as in the column before"
+        others = f" (but those of {'; '.join(runs.others)}: the translations of the column before)"
         how = (
-            f"All: {len(runs.test):,} sentences. No unknown words: the {len(runs.known):,} of them with none in source "
-            f"and reference, translated with unknown words banned{others if runs.others else ''}."
+            f"'All' is of {len(runs.test):,} sentences. 'No unknown words' is of the {len(runs.known):,} sentences "
+            "that have none in source and reference. Here the models translated without unknown words"
+            f"{others if runs.others else ''}."
         )
         blocks.append(escape(how))
     return "Table 1: BLEU", [*blocks, *missing(lacking)]
@@ -90,8 +91,9 @@ def table_2(runs: BahdanauRuns) -> Section:
         rows.append([*begin, device(path), str(best.number), *numbers])
     header = ["model", "seed", "updates", "epochs", "hours", "device", "best epoch", "train NLL", "dev NLL"]
     how = (
-        "Hours in updates, without validation. NLL in nats a sentence, in the epoch of lowest development loss: on "
-        "the development set the lowest, on the training set the mean while it was learnt from."
+        "'Hours' are hours in updates, without validation. Both NLLs are in nats a sentence, of the epoch with the "
+        "lowest development loss. 'Dev NLL' is this loss, and 'train NLL' is the mean over the epoch's batches, each "
+        "before its update."
     )
     return "Table 2: training", [*([table(header, rows), how] if rows else []), *missing(runs.lacking(LOG))]
 
