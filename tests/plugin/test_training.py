@@ -226,6 +226,9 @@ def test_a_damaged_checkpoint_is_named_and_another_can_be_given(
     missing = train(data, tmp_path, "--restore-file", str(saved / "other.pt"))
     assert f"{saved}/other.pt" in missing.sentence()
     assert f"give --restore-file {older}" in train(data, tmp_path, "--restore-file", older.name).sentence()
+    (new := tmp_path / "new").mkdir()
+    for other in (saved, saved / "other.pt"):
+        assert f"{other} is no file" in train(data, new, "--finetune-from-model", str(other)).sentence()
     resumed = train(data, tmp_path, "--restore-file", str(older))
     assert resumed.updates() == unbroken("paper").updates()[5:]
 
