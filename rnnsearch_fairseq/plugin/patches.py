@@ -68,7 +68,7 @@ def resume(load_checkpoint: Callable[..., Any], cfg: Any, trainer: Trainer, **pa
         trainer.lock = _lock(Path(cfg.save_dir))  # until the training ends
     is_last = cfg.restore_file == LAST
     path = Path(os.path.join(cfg.save_dir, LAST) if is_last else cfg.restore_file)
-    near = {*path.parent.glob("checkpoint*.pt"), *Path(cfg.save_dir).glob("checkpoint*.pt")}
+    near = {*path.parent.glob("checkpoint*.pt"), *Path(cfg.save_dir or "").glob("checkpoint*.pt")}
     others = sorted(near - {path}, key=os.path.getmtime)
     cure = f"give --restore-file {others[-1]}, or another --save-dir" if others else "give another --save-dir"
     begins_anew = is_last and (not others or cfg.no_last_checkpoints or cfg.continue_once)
