@@ -74,10 +74,11 @@ def resume(load_checkpoint: Callable[..., Any], cfg: Any, trainer: Trainer, **pa
     begins_anew = is_last and (not others or cfg.no_last_checkpoints or cfg.continue_once)
     if not path.is_file() and not begins_anew:
         raise InputError(f"{path}: no such file; {cure}")
-    if cfg.finetune_from_model and not os.path.isfile(cfg.finetune_from_model):  # fairseq begins anew with a folder
+    begins_from = None if path.is_file() else cfg.finetune_from_model
+    if begins_from and not os.path.isfile(begins_from):  # with a folder, fairseq would begin anew
         reason = "is no file; give a checkpoint, such as checkpoint_best.pt"
-        raise InputError(f"argument --finetune-from-model: {cfg.finetune_from_model} {reason}")
-    source = path if path.is_file() else Path(cfg.finetune_from_model or path)
+        raise InputError(f"argument --finetune-from-model: {begins_from} {reason}")
+    source = Path(begins_from or path)
     try:
         if master and source.is_file():
             check_records(source)

@@ -152,6 +152,8 @@ class RNNsearchTask(TranslationTask):
         try:
             return super().filter_indices_by_size(*arguments)
         except Exception as error:  # fairseq raises nothing more exact (tasks/fairseq_task.py:187)
+            if "skip this example" not in str(error):
+                raise
             cure = "give greater --max-source-positions and --max-target-positions, or"
             raise InputError(str(error).replace("skip this example", f"{cure} skip such sentences")) from error
 
