@@ -17,7 +17,9 @@ ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 TORCH=${TORCH:-torch==2.13.0}
 
 say() { # WORDS...: a line with the time, in bold letters on a terminal
-    if [ -t 1 ]; then printf '\n\033[1m[%s] %s\033[0m\n' "$(date +%H:%M:%S)" "$*"; else printf '\n[%s] %s\n' "$(date +%H:%M:%S)" "$*"; fi
+    local bold='' plain=''
+    [ ! -t 1 ] || bold=$'\033[1m' plain=$'\033[0m'
+    printf '\n%s[%s] %s%s\n' "$bold" "$(date +%H:%M:%S)" "$*" "$plain"
 }
 die() { printf 'error: %s\n' "$*" >&2; exit 1; }
 die_of_log() { # LOG STEP: end after a step that failed, or that a signal has ended

@@ -14,6 +14,7 @@ import numpy as np
 
 from recipes.reproduce.bleu import bleu, scored_by_bleu
 from recipes.reproduce.bootstrap import Difference, draw
+from recipes.reproduce.document import table
 from recipes.reproduce.runs import PHRASE_BASED, BahdanauRuns, mean_by_seed, translations_by_seed
 from rnnsearch_fairseq.command_line import make_parser, program
 
@@ -22,21 +23,22 @@ WIDTH, LAST = 10, 91  # pieces of a bin, and the first of the last bin
 SHORT = 20  # words, below which a message is short
 
 
-def table_by_pieces(seeds: Sequence[BahdanauRuns]) -> list[str]:
-    """The rows of a table: the messages of each bin, and each system's BLEU, the mean of the seeds."""
+def table_by_pieces(seeds: Sequence[BahdanauRuns]) -> str:
+    """A table of the messages of each bin, and of each system's BLEU, the mean of the seeds."""
     test, bins = seeds[0].test, dict[int, list[int]]()
     for number, line in enumerate(test.source):
         first = min((len(line.split()) - 1) // WIDTH * WIDTH + 1, LAST)
         bins.setdefault(first, []).append(number)
-    rows = [["messages", *(str(len(bins[first])) for first in sorted(bins))]]
+    firsts = sorted(bins)
+    rows = [["messages", *(str(len(bins[first])) for first in firsts)]]
     for name in seeds[0].systems:
         row = [name]
-        for _, numbers in sorted(bins.items()):
+        for numbers in (bins[first] for first in firsts):
             references = [test.reference_words[number] for number in numbers]
             scores = [bleu([seed.systems[name][number] for number in numbers], references) for seed in seeds]
             row.append(f"{np.mean(scores):.2f}")
         rows.append(row)
-    return [f"| {' | '.join(row)} |" for row in rows]
+    return table(["pieces from", *map(str, firsts)], rows)
 
 
 def differences_within(seeds: Sequence[BahdanauRuns], penalised: bool = True) -> list[str]:
@@ -71,5 +73,5 @@ def main() -> None:
     parser = make_parser(__doc__)
     parser.add_argument("folders", type=Path, nargs="+", metavar="FOLDER", help="the runs of one seed")
     seeds = [BahdanauRuns(folder, "en", "fr") for folder in parser.parse_args().folders]
-    print(*table_by_pieces(seeds), "", *differences_within(seeds), sep="\n")
+    print(table_by_pieces(seeds), "", *differences_within(seeds), sep="\n")
     print("", "without the brevity penalty:", *differences_within(seeds, penalised=False), sep="\n")

@@ -89,9 +89,10 @@ def html_units(page: Page, place: Place) -> Iterator[PageUnit]:
 
 
 def _check_open(text: str) -> None:
-    """Refuse a page in which elements that are not closed are opened again too often, since each takes memory.
+    """Refuse a page whose tags would fill the memory.
 
-    So does each attribute of ``<html>`` and ``<body>`` for each such tag behind it.
+    The parser opens an element that is not closed again in each later block, and copies the attributes of all
+    ``<html>`` or ``<body>`` tags for each further one.
     """
     opened, reopened, merged = Counter[str](), 0, 0
     for _, _, token in _tokens(text):

@@ -152,8 +152,10 @@ def find_checkpoint(path: Path) -> Path:
     near = [folder / name for folder in (path, path / "checkpoints") for name in CHECKPOINTS]
     checkpoint = next(filter(os.path.isfile, [path, *near]), None)
     if checkpoint is None:
-        fault = f"holds no {CONFIG} and no {' or '.join(CHECKPOINTS)}" if os.path.isdir(path) else "no such checkpoint"
-        inside = next(path.glob(f"*/{CONFIG}"), None) if os.path.isdir(path) else None
+        fault, inside = "no such checkpoint", None
+        if os.path.isdir(path):
+            fault = f"holds no {CONFIG} and no {' or '.join(CHECKPOINTS)}"
+            inside = next(path.glob(f"*/{CONFIG}"), None)
         raise InputError(f"{path}: {fault}; {f'give {inside.parent}' if inside else TRAIN}")
     return checkpoint
 

@@ -313,7 +313,7 @@ class Translator:
         search = make_search(options or self.options)
         self._warn_of_missing_trees(sources)
         chosen: dict[int, list[AlignedPair]] = {}
-        # A beam takes much more memory than what is chosen from it.
+        # Translations are chosen after each batch, since the beams of all batches would take much more memory.
         for batch in batches([len(source.ids) * (1 if source.counted is None else 2) for source in sources]):
             step = on_step and (
                 lambda best, batch=batch: on_step(
@@ -357,9 +357,9 @@ class Translator:
         return joined
 
     def _make_pairs(self, source: Source, hypotheses: Sequence[Hypothesis], columns: int) -> Iterator[AlignedPair]:
-        """The pairs of a source and its translations, but for those that lost a number.
+        """Yield a pair for each translation of a source that kept its numbers.
 
-        A pair is made when it is asked for, since the first one is often right.
+        A pair is made when the caller asks for it, since the first pair is often right.
         """
         for best in hypotheses:
             target = self.target_vocabulary.words(best.words)
