@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Quick start: set up, write a small English-French corpus, train RNNsearch on it, translate held-out sentences, print
-# BLEU and a few translations, and draw one alignment. Under five minutes on two cores after set-up.
+# BLEU and a few translations, and draw one alignment. Five minutes on two cores after set-up.
 #
 #   recipes/quickstart.sh [--out DIR]
 #

@@ -139,8 +139,11 @@ install_package() {
     local python
     python=$(find_python)
     command -v c++ >/dev/null || die "fairseq is compiled while it is installed and there is no C++ compiler; install one (Debian: g++)"
+    [ ! -e "$ROOT/.venv" ] || [ -e "$ROOT/.venv/.installed" ] ||
+        die "$ROOT/.venv is an environment of your own, which set-up would replace; move it away, and run the same command again"
     say "set-up 1/3: PyTorch ($TORCH) into .venv, with $("$python" --version); all three steps take about three minutes"
     rm -rf "$ROOT/.venv"
+    mkdir "$ROOT/.venv" && touch "$ROOT/.venv/.installed" # so that an interrupted set-up can be started again
     "$python" -m venv "$ROOT/.venv"
     install_pytorch
     install_tools

@@ -67,6 +67,8 @@ OPTIONS = 'parse_options "out= dry-run --"'
             "ROOT=$PWD TORCH=torch; command() { false; }; install_pytorch",
             "[^\n]*about 2.5 GB[^\n]*\n-m pip --disable-pip-version-check install torch\n",
         ),
+        # An environment of the user's is not replaced.
+        ({"python3.11": THIS, ".venv/x": ""}, "ROOT=$PWD; install_package; ls .venv", r"error: [^\n]*move it away.*"),
         # PyTorch stays where only the package has changed.
         (CHANGED, f"{SET_UP}; echo two > pyproject.toml; set_up; TORCH=other; set_up", "all\ntools\nall\n"),
         # A step is done once, and a broken one again.

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Reproduce the first paper's tables and figures on Multi30k English-French, with shortlists of 4,000 words: two and a
-# half hours of one core.
+# Reproduce the first paper's tables and figures on Multi30k English-French, with shortlists of 4,000 words: three
+# hours of one core.
 #
 #   recipes/multi30k_en_fr/reproduce.sh [--data DIR] [--out DIR] [--seed N]
 #

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Reproduce the first paper's tables and figures on the corpus of the built-in bilingual grammar, with sentences of 3 to 60
-# words and gold alignments: about an hour on two cores.
+# words and gold alignments: about an hour of one core.
 #
 #   recipes/reproduce/grammar.sh [OPTION VALUE]... [-- OPTIONS OF fairseq-train]      (as in run.sh)
 source "$(dirname "${BASH_SOURCE[0]}")/../setup.sh"

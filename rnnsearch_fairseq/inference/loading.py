@@ -42,7 +42,7 @@ ARCHITECTURES |= dict.fromkeys(("tree2seq", *tree2seq.ARCHITECTURES), "tree2seq"
 STATE = "_extra_state"  # PyTorch's name of the text settings among a checkpoint's parameters
 # The most that a model may recommend. It may be a stranger's, and its user waits for the search.
 MOST = {"beam": 50, "max_len_a": 3, "max_len_b": 1000, "min_len": 1000}
-EXPORT = "use the code that it was trained with, or export its checkpoint again with that code"
+EXPORT = "undo changes of the package's code, or export the checkpoint again"
 TRAIN = "give a checkpoint that fairseq-train wrote with this code, or a folder of rnnsearch export"
 # --eval-bleu leaves NumPy's numbers in a checkpoint, and what argparse configures, a Namespace.
 _NUMPY = {"scalar": np.float64(0).__reduce__()[0], "_reconstruct": np.empty(0).__reduce__()[0]}
