@@ -41,7 +41,7 @@ VOID = {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "met
 MAX_OPEN = 100  # elements around another one whose end tags may end it
 MAX_REOPENED = 1_000_000  # in a page
 ATTRIBUTES = {"alt", "aria-label", "placeholder", "title"}  # for readers
-NAMED = {*ATTRIBUTES, "content", "lang", "value", "xml:lang"}
+NAMED = {*ATTRIBUTES, "charset", "content", "lang", "value", "xml:lang"}
 BLANKS = re.compile("[\t\n\f\r ]+")
 
 
@@ -176,11 +176,15 @@ def _encode(text: str) -> str:
 
 
 def _attribute_units(page: Page, first: int, element: Any) -> Iterator[PageUnit]:
-    """The units of attributes that readers see; where a page names its language is kept in mind.
+    """The units of attributes that readers see; where a page declares its language or encoding is kept in mind.
 
     ``first``: where the part of the page begins that has the element.
     """
-    shown = {*ATTRIBUTES}
+    shown, declared = {*ATTRIBUTES}, {"charset": '"utf-8"'} if element.tag == "meta" else {}
+    if element.tag == "html":
+        declared = dict.fromkeys(("lang", "xml:lang"), '"{}"')
+    elif element.tag == "meta" and element.attrs.get("http-equiv", "").lower() == "content-type":
+        declared = {"content": '"text/html; charset=utf-8"'}
     if element.tag == "input" and element.attrs.get("type", "").lower() in ("button", "reset", "submit"):
         shown.add("value")
     if element.tag == "meta" and element.attrs.get("name", "").lower() == "description":
@@ -189,8 +193,8 @@ def _attribute_units(page: Page, first: int, element: Any) -> Iterator[PageUnit]
         value, end = element.attrs[name], first + span.end_offset
         written = page.content[first + span.start_offset : end].partition(b"=")[2].lstrip()
         place = end - len(written), end
-        if value and element.tag == "html" and name in ("lang", "xml:lang"):
-            page.languages.append(place)
+        if value and name in declared and "utf-8" not in value.lower():
+            page.declared.append((place, declared[name]))
         elif name in shown and LETTER.search(value or ""):
             text = written.decode()
             source = unescape(text[1:-1] if text[0] in "\"'" else text).strip()

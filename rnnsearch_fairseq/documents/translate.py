@@ -18,6 +18,7 @@ already, the command ends. If one document of a folder cannot be read, the comma
 """
 
 import argparse
+import codecs
 import contextlib
 import itertools
 import os
@@ -50,6 +51,11 @@ FILLED, REVIEWED = "translated", "marked for review"
 FAULTY = "with something missing or changed, named above"
 ALWAYS = DOCUMENTS, BLANK, FILLED  # are counted also when there are none
 LEFT = {".git", "node_modules"}  # folders that are not copied
+# What makes PO of files that are no plain text, by the files' endings.
+PO_MAKERS = {f".{name}": f"{name}2po" for name in ("csv", "ini", "json", "php", "resx", "toml", "yaml")}
+PO_MAKERS |= {".adoc": "asciidoc2po", ".properties": "prop2po", ".srt": "sub2po", ".strings": "prop2po"}
+PO_MAKERS |= {".vtt": "sub2po", ".yml": "yaml2po"}
+PO_MAKERS = {ending: f"translate-toolkit's {maker}" for ending, maker in PO_MAKERS.items()} | {".rst": "sphinx-intl"}
 BLANK_LINE_ENDS = str.maketrans(dict.fromkeys(LINE_ENDS, " "))  # a line of text has one line of output
 
 
@@ -85,6 +91,7 @@ def read_texts(
             if trees is not None and tree is None:
                 raise InputError(f"{trees}: ends before line {number}; give a tree for each line of the text")
             try:
+                line = line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
                 text = check_line(name, number, line, stray_returns=True).translate(BLANK_LINE_ENDS).rstrip()
                 texts.append(translator.read_text(text, tree, f"{name}, line {number}", prepared))
             except InputError as error:
@@ -216,8 +223,8 @@ def parse_arguments() -> argparse.Namespace:
         raise InputError(f"{path}: no such file or folder; give the text to translate")
     if path is not None and not is_folder:
         known = find_format(path) or (find_beginning(path) if path.is_file() else None)
-        if known is None and file_suffix(path) == ".rst":
-            raise InputError(f"{path}: reStructuredText; give the .po file that sphinx-intl makes of it")
+        if known is None and (maker := PO_MAKERS.get(file_suffix(path))):
+            raise InputError(f"{path}: not plain text; give the .po file that {maker} makes of it")
     args.documents = is_folder or known is not None
     if args.documents and (args.nbest or args.alignments or args.trees or args.prepared):
         raise InputError(f"{args.file}: a document; leave out --nbest, --alignments, --trees and --prepared")

@@ -38,13 +38,13 @@ class Page:
     Attributes:
         changes: for each place where a part begins: where the part ends, and what is written instead of it, which is
             new text and other parts of the page.
-        languages: where the page names its language.
+        declared: where the page names its language or its encoding, and what is written there.
     """
 
     def __init__(self, content: bytes) -> None:
         self.content = content
         self.changes: dict[int, tuple[int, Sequence[str | Place]]] = {}
-        self.languages: list[Place] = []
+        self.declared: list[tuple[Place, str]] = []
         self._starts: list[int] = []
 
     def __bytes__(self) -> bytes:
@@ -114,7 +114,7 @@ class Document(NamedTuple):
     def write(self, language: str) -> bytes:
         """The document with the translations that its units took; ``language`` is their code."""
         if isinstance(self.store, Page) and self.store.changes:
-            self.store.changes |= {start: (end, [f'"{language}"']) for start, end in self.store.languages}
+            self.store.changes |= {start: (end, [what.format(language)]) for (start, end), what in self.store.declared}
         return bytes(self.store)
 
 

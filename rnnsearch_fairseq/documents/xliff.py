@@ -40,6 +40,8 @@ def read_xml(content: bytes) -> Document:
     is_second = root.get("version", "").startswith("2")
     store = (_QtFile if name == "TS" else Xliff2File if is_second else Xliff1File)(BytesIO(content))
     store.XMLindent = {"max_level": 0, "toplevel": False}  # the blanks between elements stay as they are
+    if store.encoding.lower().startswith("utf-16"):
+        store.encoding = "utf-8"  # translate-toolkit writes a second byte order mark into UTF-16
     root = store.document.getroot()
     elements = root.iter("message", "{*}trans-unit", "{*}segment")
     units = [unit for element in elements for unit in (_ts_units if name == "TS" else _xliff_units)(element)]

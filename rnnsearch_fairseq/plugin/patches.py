@@ -85,6 +85,8 @@ def resume(load_checkpoint: Callable[..., Any], cfg: Any, trainer: Trainer, **pa
             before = torch.load(source, map_location="cpu", mmap=True)
         state, epoch_itr = load_checkpoint(cfg, trainer, **passthrough)
     except (RuntimeError, OSError, EOFError, AssertionError, KeyError, pickle.UnpicklingError) as error:
+        if not source.is_file():
+            raise InputError(f"training cannot begin ({quote(error)}); give other options") from error
         has_other_data = "dataloader mismatch" in str(error)
         reason = "its data were others, or had other limits" if has_other_data else quote(error)
         reason = f"it has no {reason}, as with another --lr-scheduler" if isinstance(error, KeyError) else reason
@@ -235,7 +237,7 @@ def parse_with_hints(
     args = parse(parser, rest, **options)
     args.tpu = "--tpu" in words  # --bf16 sets it, too (options.py:201)
     for path in utils.split_paths(getattr(args, "path", None) or ""):
-        if path and args.checkpoint_shard_count == 1 and not os.path.exists(path):
+        if path and getattr(args, "checkpoint_shard_count", 1) == 1 and not os.path.exists(path):
             others = ", ".join(sorted(other.name for other in Path(path).parent.glob("*.pt")))
             parser.error(f"argument --path: {path}: no such file{f'; its folder has {others}' * bool(others)}")
     return args

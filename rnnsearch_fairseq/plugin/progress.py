@@ -44,14 +44,18 @@ class Progress:
     def __init__(self, total: int | None = None, name: str = "") -> None:
         self._total, self._name = total, name
         self._shown, self._pace = float("-inf"), 0.0  # seconds an update, smoothed
+        self._resumed = False  # fairseq's next rate would count the time of the updates before, too
 
     def show(self, line: str, now: float) -> str | None:
         """The short line for a line of the log that came at ``now`` (seconds), or None."""
         if news := NEWS.search(line):
+            self._resumed |= "Loaded checkpoint" in line
             return f"  {self._name}{news[news.lastindex]}"
         kind, statistics = read_statistics(line) or (EPOCH, {})
-        if rate := statistics.get("ups"):  # updates a second
-            self._pace = 0.8 * self._pace + 0.2 / rate if self._pace else 1 / rate
+        if kind == UPDATES and (rate := statistics.get("ups")):  # updates a second
+            if not self._resumed:
+                self._pace = 0.8 * self._pace + 0.2 / rate if self._pace else 1 / rate
+            self._resumed = False
         if kind == EPOCH or "num_updates" not in statistics or (kind == UPDATES and now < self._shown + SECONDS):
             return None
         self._shown, updates = now, statistics["num_updates"]

@@ -219,6 +219,10 @@ def test_other_encodings_and_numbers_of_forms(tmp_path: Path) -> None:
     assert filled.endswith('\n#, fuzzy\nmsgid "m"\nmsgid_plural "all"\nmsgstr[0] "tous"\n')
     path.write_text(text)
     assert "charset=UTF-8" in fill(path, *["猫"] * 4).decode()
+    (xliff := tmp_path / "a.xlf").write_bytes(XLIFF.replace("UTF-8", "UTF-16").encode("utf-16"))
+    units = read_document(xliff).units
+    xliff.write_bytes(fill(xliff, *["été"] * 99))
+    assert [unit.sources for unit in read_document(xliff).units] == [unit.sources for unit in units]
 
 
 LONG = "a message that is not wrapped in this file, although it has more than eighty characters, as its users like it"

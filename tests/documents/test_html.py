@@ -79,6 +79,13 @@ def translate(html: str) -> str:
             '<html lang="fr"><title>A &lt;b&gt;</title><body>B</html>',
         ),
         ("<html lang=en><p>1 &amp; 2 &nbsp;</p></html>", [], None),
+        ("<meta charset=latin1><p>a", ["a"], '<meta charset="utf-8"><p>A'),
+        (
+            "<meta http-equiv=Content-Type content='text/html; charset=latin1'><p>a",
+            ["a"],
+            '<meta http-equiv=Content-Type content="text/html; charset=utf-8"><p>A',
+        ),
+        ("<meta charset=UTF-8><p>a", ["a"], "<meta charset=UTF-8><p>A"),
         ("a < b & c <a b", ["a < b & c"], "A &lt; B &amp; C <a b"),
         ("<b>open<p>it</b>", ["<b>open", "it</b>"], "<b>OPEN<p>IT</b>"),
         ("<svg><text>a</text></svg><math><mi>x</mi></math>", [], None),

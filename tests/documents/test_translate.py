@@ -86,6 +86,8 @@ def test_each_line_has_a_line(command: Command, tmp_path: Path) -> None:
     assert command(tmp_path / "text") == (TRANSLATED, "")
     (tmp_path / "text.gz").write_bytes(gzip.compress(TEXT.encode()))
     assert command(tmp_path / "text.gz") == (TRANSLATED, "")
+    (tmp_path / "text").write_text(TEXT, encoding="utf-8-sig")
+    assert command(tmp_path / "text") == (TRANSLATED, "")
     (tmp_path / "out").touch(mode=0o600)
     assert command(tmp_path / "text", "--output", tmp_path / "out", "--beam", "2", "--search", "groundhog") == ("", "")
     assert (tmp_path / "out").read_text() == TRANSLATED
@@ -344,7 +346,8 @@ REFUSED = [
     ("text --device gpu", "give cpu, cuda or auto"),
     ("text --replace-unknown d", "line 1: not a word and its translation"),
     ("text --replace-unknown --model rnnencdec", "the model has no alignment"),
-    ("a.rst", r"a\.rst: reStructuredText; give the \.po file"),
+    ("a.rst", r"a\.rst: not plain text; give the \.po file that sphinx-intl makes"),
+    ("a.json", r"a\.json: not plain text; give the \.po file that translate-toolkit's json2po makes"),
     ("text --output text", REPLACED),
     ("text --output x --alignments ./x", REPLACED),
     ("text --model folder --output folder/config.json", "it lies inside an input"),
@@ -378,7 +381,8 @@ def test_what_cannot_work_is_refused(
         write(tmp_path / name, PO)
     write(tmp_path / "text", TEXT)
     write(tmp_path / "d", "zebra\n")
-    write(tmp_path / "a.rst", TEXT)
+    for name in ("a.rst", "a.json"):
+        write(tmp_path / name, TEXT)
     write(tmp_path / "reviewed/sub/a.po", PO)
     write(tmp_path / "picture", "PNG\n\0\nIDAT\n")
     (tmp_path / "latin.po").write_bytes(f'{HEADER}#: a\nmsgid "a"\nmsgstr "é"\n'.encode("latin-1"))

@@ -88,9 +88,11 @@ def test_a_misspelt_word_is_answered_in_two_lines(
 
 
 def test_a_model_that_is_missing_is_named_in_two_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for path, has in ((Path("no.pt"), ""), (tmp_path / "no.pt", "; its folder has checkpoint_last.pt")):
+    parsers = options.get_generation_parser(), options.get_validation_parser()
+    places = (Path("no.pt"), ""), (tmp_path / "no.pt", "; its folder has checkpoint_last.pt")
+    for parser, (path, has) in zip(parsers, places):
         with pytest.raises(SystemExit):
-            options.parse_args_and_arch(options.get_generation_parser(), ["data", "--path", str(path)])
+            options.parse_args_and_arch(parser, ["data", "--task", "translation", "--path", str(path)])
         assert f"argument --path: {path}: no such file{has}\n" in capsys.readouterr().err
         (tmp_path / "checkpoint_last.pt").touch()
 

@@ -227,6 +227,7 @@ def test_a_damaged_checkpoint_is_named_and_another_can_be_given(
     assert f"{saved}/other.pt" in missing.sentence()
     assert f"give --restore-file {older}" in train(data, tmp_path, "--restore-file", older.name).sentence()
     (new := tmp_path / "new").mkdir()
+    assert "training cannot begin" in train(data, new, "--lr-scheduler", "tri_stage").sentence()
     for other in (saved, saved / "other.pt"):
         assert f"{other} is no file" in train(data, new, "--finetune-from-model", str(other)).sentence()
     resumed = train(data, tmp_path, "--restore-file", str(older))
