@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from recipes.grammar import write_corpus
 from tests.commands import PLUGIN, TINY, Output, preprocess, run
@@ -51,6 +52,13 @@ def test_typed_lines_are_translated_as_binarized_ones(folder: Path) -> None:
     typed = translated(folder, "interactive", *groundhog, "-s", "en", "-t", "fr", "--buffer-size", "5", stdin=lines)
     assert typed.order == list(range(LINES))
     assert typed.words("H") == generated.words("H")
+
+
+def test_validation_has_the_loss_of_the_training(folder: Path) -> None:
+    words = ["bin", *PLUGIN, "--task", "rnnsearch", "--path", BEST, "--valid-subset", "valid", "--batch-size", "5"]
+    printed = run("python", "-m", "fairseq_cli.validate", *words, cwd=folder)
+    loss = torch.load(folder / BEST, weights_only=True)["extra_state"]["val_loss"]
+    assert f" | loss {loss:g} | " in printed.stdout + printed.stderr
 
 
 def by_rnnsearch(folder: Path, lines: Sequence[str], *words: str) -> list[str]:

@@ -213,7 +213,7 @@ def _remove_unfinished(folder: Path) -> None:
 
 
 def parse_with_hints(
-    parse: Callable[..., Any], parser: argparse.ArgumentParser, words: Sequence[str] | None = None, **options: Any
+    parse: Callable[..., Any], parser: argparse.ArgumentParser, input_args: Sequence[str] | None = None, **options: Any
 ) -> Any:
     """Parse as in fairseq, but answer a mistake in two lines, and print help with the options of --arch and --task.
 
@@ -221,7 +221,7 @@ def parse_with_hints(
     parses the first time.
     """
     parser.__class__ = Parser
-    words = sys.argv[1:] if words is None else words
+    words = sys.argv[1:] if input_args is None else input_args
     rest = [word for word in words if word not in ("-h", "--help")]
 
     def print_help(_: Sequence[str]) -> None:
