@@ -3,7 +3,6 @@
 import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -44,7 +43,7 @@ def test_models_of_fairseq_can_be_scripted() -> None:
 
 def run_fairseq_tests(*words: str) -> dict[str, str]:
     """The outcome of each test: PASSED, FAILED, ..."""
-    command = [sys.executable, "-m", "pytest", "-q", "-rA", "-p", "no:cacheprovider", *words]
+    command = ["python", "-m", "pytest", "-q", "-rA", "-p", "no:cacheprovider", *words]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"}
     done = subprocess.run(
         command, cwd=FAIRSEQ_TESTS, env=environment, check=False, capture_output=True, text=True, timeout=500

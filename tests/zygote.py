@@ -23,7 +23,8 @@ ZYGOTES = {
 FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 CLIENT = """#!/bin/sh
 case "${{0##*/}} $1 $2" in
-    fairseq-* | python*" -m tests."* | python*" -m fairseq_cli."* | python*" "*.py" "*) zygote=fairseq ;;
+    fairseq-* | python*" -m fairseq_cli."* | python*" "*.py" "*) zygote=fairseq ;;
+    python*" -m pytest"* | python*" -m tests."*) zygote=fairseq ;;
     rnnsearch* | sacrebleu* | python*" -m rnnsearch_fairseq"* | python*" -m recipes."*) zygote=plain ;;
     *) exec {python} "$@" ;;
 esac

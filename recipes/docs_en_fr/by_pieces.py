@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from recipes.reproduce.bleu import bleu, scored_by_bleu
+from recipes.reproduce.bleu import scored_by_bleu
 from recipes.reproduce.bootstrap import Difference, draw
 from recipes.reproduce.document import table
 from recipes.reproduce.runs import PHRASE_BASED, BahdanauRuns, mean_by_seed, translations_by_seed
@@ -35,8 +35,8 @@ def table_by_pieces(seeds: Sequence[BahdanauRuns]) -> str:
         row = [name]
         for numbers in (bins[first] for first in firsts):
             references = [test.reference_words[number] for number in numbers]
-            scores = [bleu([seed.systems[name][number] for number in numbers], references) for seed in seeds]
-            row.append(f"{np.mean(scores):.2f}")
+            cut = [[seed.systems[name][number] for number in numbers] for seed in seeds]
+            row.append(f"{np.mean([scored_by_bleu(lines, references).score for lines in cut]):.2f}")
         rows.append(row)
     return table(["pieces from", *map(str, firsts)], rows)
 

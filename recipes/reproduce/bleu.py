@@ -9,6 +9,7 @@ from sacrebleu.metrics import BLEU
 from recipes.reproduce.bootstrap import Scored
 
 OPTIONS = {"tokenize": "none", "force": True}
+OF_SENTENCES = BLEU(**OPTIONS, effective_order=True)
 
 
 def bleu(hypotheses: Sequence[str], references: Sequence[str]) -> float:
@@ -25,7 +26,7 @@ def scored_by_bleu(hypotheses: Sequence[str], references: Sequence[str], penalis
 @cache  # many translations of a test set are equal
 def _count(hypothesis: str, reference: str) -> list[int]:
     """Words of hypothesis and reference, n-grams that match, and n-grams, for n of 1 to 4."""
-    score = BLEU(**OPTIONS, effective_order=True).sentence_score(hypothesis, [reference])
+    score = OF_SENTENCES.sentence_score(hypothesis, [reference])
     return [score.sys_len, score.ref_len, *score.counts, *score.totals]
 
 
