@@ -8,11 +8,15 @@
 (``rnnsearch user-dir`` prints the path) to know its models.
 """
 
+import os
 import sys
 from typing import Any
 
 from rnnsearch_fairseq.version import __version__
 
+# PyTorch's idle threads spin by default; next to another busy program, everything then takes several times as long.
+# PyTorch reads this when it is imported.
+os.environ.setdefault("GOMP_SPINCOUNT", "1000")
 __all__ = ["__version__", "load", "register"]
 
 

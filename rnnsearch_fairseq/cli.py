@@ -44,8 +44,6 @@ def main() -> int | None:
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) == signal.SIG_DFL:  # nohup ignores SIGHUP
             signal.signal(number, _end)
-    # PyTorch's idle threads spin by default; next to another busy program, everything then takes several times as long.
-    os.environ.setdefault("GOMP_SPINCOUNT", "1000")
     sys.argv[: size + 1] = [f"rnnsearch {name}"]  # argparse prints this as the program's name
     module, function = COMMANDS[name][0].split(":")
     try:
