@@ -78,7 +78,10 @@ class RNNsearchTask(TranslationTask):
         self.pairs = 0  # a checksum of the lengths of the training pairs
         self.has_trees = cfg.tree_lang is not None
         if self.has_trees:
-            self.tree_dict = self.load_dictionary(f"{utils.split_paths(cfg.data)[0]}/dict.{cfg.tree_lang}.txt")
+            path = Path(utils.split_paths(cfg.data)[0], f"dict.{cfg.tree_lang}.txt")
+            if not path.is_file():
+                raise _no_trees(path, cfg.tree_lang)
+            self.tree_dict = self.load_dictionary(str(path))
 
     @classmethod
     def setup_task(cls, cfg: RNNsearchTaskConfig, **kwargs: Any) -> "RNNsearchTask":
@@ -115,8 +118,7 @@ class RNNsearchTask(TranslationTask):
         path = str(Path(paths[(epoch - 1) % len(paths)], f"{split}.{suffix}-None.{suffix}"))
         transitions = data_utils.load_indexed_dataset(path, self.tree_dict, self.cfg.dataset_impl)
         if transitions is None:
-            cure = f"binarize them with fairseq-preprocess --only-source -s {suffix} --srcdict DICT"
-            raise InputError(f"{path}: no trees for {split}; {cure}")
+            raise _no_trees(path, suffix)
         return TreePairs(pairs, transitions, self.tree_dict, path)
 
     def _choose_pairs(self, pairs: FairseqDataset, split: str) -> LimitedPairs:
@@ -244,6 +246,11 @@ class Generator:
             "alignment": alignment,
             "positional_scores": hypothesis.logprobs,
         }
+
+
+def _no_trees(path: str | Path, suffix: str) -> InputError:
+    cure = f"binarise the trees with fairseq-preprocess --only-source -s {suffix}, as recipes/README.md shows"
+    return InputError(f"{path}: no such trees; {cure}")
 
 
 def halves(model: BaseFairseqModel) -> tuple[Any, Any]:

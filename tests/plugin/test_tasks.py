@@ -181,7 +181,8 @@ def test_the_updates_of_several_processes_and_steps_are_those_of_one_large_batch
         ("dict.*", "{folder}: has no dictionaries"),
         ("train.en-ja.*", "{folder}: train"),
         ("train.en-ja.ja.*", "{folder}: train"),  # the sides differ in size
-        ("train.tree*", "train.tree-None"),
+        ("train.tree*", "train.tree-None.* --only-source"),
+        ("dict.tree.txt", "dict.tree.txt.* --only-source"),
     ],
 )
 def test_missing_data_is_named(tmp_path: Path, missing: str, named: str) -> None:
