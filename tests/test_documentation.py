@@ -66,7 +66,7 @@ def commands(path: Path) -> list[list[str]]:
     return found
 
 
-PAGES = (path for name in ("README", "EVIDENCE", "CLAIMS") for path in ROOT.rglob(f"{name}.md"))
+PAGES = (path for name in ("README", "EVIDENCE", "CLAIMS", "HISTORY") for path in ROOT.rglob(f"{name}.md"))
 READMES = sorted(path for path in PAGES if ".venv" not in path.parts and "runs" not in path.parts)
 NOTEBOOK = ROOT / "recipes/tutorial/attention.ipynb"
 ALL = [(path, command) for path in [*READMES, *SCRIPTS] for command in commands(path)]

@@ -60,7 +60,7 @@ def differences_within(seeds: Sequence[BahdanauRuns], penalised: bool = True) ->
         score(name, long, drawn[1]) - score(name, short, drawn[0]) for name in ("RNNsearch-50", "RNNencdec-50")
     )
     what = f"BLEU on {len(long)} long messages minus BLEU on {len(short)} short ones"
-    lines = [f"{what}, RNNsearch-50 and RNNencdec-50, and the change of the lead: {Difference.between(search, encdec)}"]
+    lines = [f"RNNsearch-50 and RNNencdec-50, {what}: {Difference.between(search, encdec)}"]
     for where, numbers in (("within", sorted(within & known)), ("beyond", sorted(known - within))):
         of_known = partial(score, numbers=numbers, drawn=draw(len(numbers))[0], banned=True)
         apart = Difference.between(of_known("RNNsearch-50"), of_known(PHRASE_BASED), is_fixed=True)

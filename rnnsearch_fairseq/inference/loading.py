@@ -42,8 +42,7 @@ ARCHITECTURES |= dict.fromkeys(("tree2seq", *tree2seq.ARCHITECTURES), "tree2seq"
 STATE = "_extra_state"  # PyTorch's name of the text settings among a checkpoint's parameters
 # The most that a model may recommend. It may be a stranger's, and its user waits for the search.
 MOST = {"beam": 50, "max_len_a": 3, "max_len_b": 1000, "min_len": 1000}
-EXPORT = "undo changes of the package's code, or export the checkpoint again"
-TRAIN = "give a checkpoint that fairseq-train wrote with this code, or a folder of rnnsearch export"
+TRAIN = "give a checkpoint of fairseq-train, or a folder of rnnsearch export"
 # --eval-bleu leaves NumPy's numbers in a checkpoint, and what argparse configures, a Namespace.
 _NUMPY = {"scalar": np.float64(0).__reduce__()[0], "_reconstruct": np.empty(0).__reduce__()[0]}
 PLAIN_CLASSES = [argparse.Namespace, np.ndarray, np.dtype]
@@ -114,7 +113,8 @@ def _reading(path: Path, most: int | None = None) -> Iterator[None]:
     With ``most``, the file belongs to a folder, which may be a stranger's: it is a regular file of at most ``most``
     bytes, and no link.
     """
-    cure = TRAIN if most is None else EXPORT
+    others = "give another checkpoint" if most is None else "export the checkpoint again"
+    cure = f"undo changes of the package's code, or {others}"
     try:
         if most is not None:
             about = os.lstat(path)

@@ -65,7 +65,7 @@ class FixedContext(nn.Module):
     """RNNencdec's context, →h_Tx at every step ("if we fix c_i to →h_Tx", A.2.2)."""
 
     def encode_keys(self, annotations: Tensor, padding_mask: Tensor | None) -> Memory:
-        """The memory of →h_Tx: the last of ``(batch, src_len, n)``, since padding on the right copies the state."""
+        """The memory of →h_Tx: the last of ``(batch, src_len, n)``. Over padding, the encoder repeats its state."""
         return Memory(annotations[:, -1], None, None)
 
     def forward(self, state: Tensor, memory: Memory) -> tuple[Tensor, None]:

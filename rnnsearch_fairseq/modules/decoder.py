@@ -32,8 +32,8 @@ class RecurrentState(NamedTuple):
     """The recurrent state of a decoder between two positions, a row for each sentence or hypothesis.
 
     ``state`` is ``(rows, n)``, and ``context`` the last c ``(rows, 2n)``, None before the first position. Only the
-    original code's order reads the context. In :mod:`~rnnsearch_fairseq.modules.fused.search_step`, that order has
-    [C; C_z; C_r] times the last c ``(rows, 3n)`` for c, and ``gates``, [U_z; U_r] times the state, ``(rows, 2n)``.
+    original code's order reads the context. In that order, :mod:`~rnnsearch_fairseq.modules.fused.search_step` keeps
+    [C; C_z; C_r] c ``(rows, 3n)`` as ``context``, and [U_z; U_r] s ``(rows, 2n)`` as ``gates``.
     """
 
     state: Tensor
