@@ -145,6 +145,7 @@ install_package() {
     rm -rf "$ROOT/.venv"
     mkdir "$ROOT/.venv" && touch "$ROOT/.venv/.installed" # so that an interrupted set-up can be started again
     "$python" -m venv "$ROOT/.venv"
+    echo 'export GOMP_SPINCOUNT=${GOMP_SPINCOUNT:-1000} # see recipes/setup.sh' >> "$ROOT/.venv/bin/activate"
     install_pytorch
     install_tools
 }

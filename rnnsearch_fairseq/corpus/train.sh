@@ -7,6 +7,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")"
 exec 9<> .lock
 flock -n 9 || { echo "error: $PWD: another train.sh runs here; wait for its end" >&2; exit 1; }
 export PYTHONWARNINGS=ignore # of libraries
+export GOMP_SPINCOUNT=${GOMP_SPINCOUNT:-1000} # else PyTorch's idle threads slow a training down beside other programs
 user_dir=$(rnnsearch user-dir)
 
 if [ ! -d bin ]; then

@@ -41,8 +41,15 @@ ADMONITION = (
     r"(?:`{3,}|~{3,})[ \t]*(?:admonish\b|\{(?:admonition|attention|caution|danger|error|hint|important|note|seealso|tip"
     r"|todo|versionadded|versionchanged|warning)\})[^\n]*"
 )
-FENCE = re.compile(ADMONITION.encode())
+FENCE = re.compile(ADMONITION.encode() + rb"|:{3,}\{[\w-]+\}.*")
 OPTION = re.compile(rb":[\w-]+:(?:[ \t].*)?")
+# The first lines of blocks that stay, and how the blocks end: code of Jekyll and Hugo, comments, and formulas.
+KEPT_BLOCK = re.compile(
+    rb"""\{%-?\ *(highlight|comment)\b.* | \{\{[<%]\ *(highlight)\b.* | (\$\$)(?!.*\$\$).* | \\begin\{(\w+\*?)\}.*""",
+    re.VERBOSE,
+)
+BLOCK_ENDS = rb"\{%%-? *end%b\b", rb"\{\{[<%%] */ *%b\b", rb"%b", rb"\\end\{%b\}"
+MAX_BLOCK = 20_000  # bytes in which a block must end
 FRONT_MATTER = re.compile(rb"(?:\xef\xbb\xbf)?(---|\+\+\+)[ \t]*\r?\n(?=[\w\"'\[#])")
 PREFIX = re.compile(rb"[ \t>]*")
 LINE_END = re.compile(r"(?<![ \t])[ \t]*[\r\n][ \t\r\n>]*")
@@ -78,6 +85,7 @@ def _read_lines(page: Page) -> tuple[str, list[PageUnit]]:
     position = end.end() if end else 0
     indent, in_head = 0, False  # of options of ::: module and /// note; whether :options: of ```{note} may follow
     lines, titles, fences = [re.sub(rb"[^\n]", b" ", content[:position])], [], []
+    block_end = position  # of a block that stays
     for line in content[position:].splitlines(keepends=True):
         prefix = PREFIX.match(line)[0]
         text = line[len(prefix) :].rstrip()
@@ -85,7 +93,11 @@ def _read_lines(page: Page) -> tuple[str, list[PageUnit]]:
         changed = b" " * len(text)
         is_option = 0 < indent <= len(prefix) or (in_head and OPTION.fullmatch(text))
         in_head = bool(FENCE.fullmatch(text) or (in_head and is_option))
-        if is_option:
+        if start >= block_end and (begin := KEPT_BLOCK.fullmatch(text)):
+            ending = BLOCK_ENDS[begin.lastindex - 1] % re.escape(begin[begin.lastindex])
+            closing = re.compile(ending).search(content, start + len(text), start + MAX_BLOCK)
+            block_end = closing.end() if closing else block_end
+        if is_option or start < block_end:
             pass
         elif in_head:
             fences.append(text[: len(text) - len(text.lstrip(text[:1]))])
@@ -133,7 +145,10 @@ def _read_blocks(page: Page, readable: str, code: list[Place]) -> Iterator[PageU
 def _read_text(page: Page, events: list[Event], inside: set[str], slugs: Counter[str]) -> Iterator[PageUnit]:
     """The unit of a text, if it has letters outside code and addresses."""
     content = page.content
-    tags, has_letters, (start, end) = _find_tags(content, events)
+    # The model reads *name* as reStructuredText's form of a variable, which stays, and **name** as emphasis.
+    whole = content[events[0][3][0] : events[-1][3][1]]
+    is_doubled = b"**" not in whole and all(name != "Strong" for _, name, *_ in events)
+    tags, has_letters, (start, end) = _find_tags(content, events, is_doubled)
     if not has_letters:
         return
     if mark := MARK.match(content, start, end):
@@ -154,13 +169,19 @@ def _read_text(page: Page, events: list[Event], inside: set[str], slugs: Counter
     is_name = not inside.isdisjoint(["Heading", "DefinitionListTitle"])
     is_name = is_name and NAME.fullmatch("".join(part.shown for part in parts)) is not None
     if not is_name and any(LETTER.search(part.shown) for part in parts if not part.tag):
-        yield PageUnit(page, (start, end), parts, str, (before, "") if before else ("", ""))
+        encode = _halve_stars if is_doubled else str
+        yield PageUnit(page, (start, end), parts, encode, (before, "") if before else ("", ""))
 
 
-def _find_tags(content: bytes, events: list[Event]) -> tuple[list[tuple[Place, Part]], bool, Place]:
+def _halve_stars(text: str) -> str:
+    return text.replace("**", "*")
+
+
+def _find_tags(content: bytes, events: list[Event], is_doubled: bool) -> tuple[list[tuple[Place, Part]], bool, Place]:
     """The tags in a text and where they stand, whether the text has letters outside of them, and where it stands.
 
-    Links are shown as tags, so that no sign of a target can mislead; their titles stand between two tags.
+    Links are shown as tags, so that no sign of a target can mislead; their titles stand between two tags. So do texts
+    that are struck out. Marks of emphasis are shown as asterisks, as two each if the text ``is_doubled``.
     """
     tags: list[tuple[Place, Part]] = []
     opened: list[tuple[str, bool]] = []  # of each element: the kind of a link, and whether there are letters before it
@@ -190,6 +211,13 @@ def _find_tags(content: bytes, events: list[Event]) -> tuple[list[tuple[Place, P
                 target = f"][{content[first:title_end].decode()}]" if link in ("Shortcut", "Collapsed") else ""
                 add((start, first), f"<a{number}>", f"a{number}")
                 add((title_end, end), f"</a{number}>", f"/a{number}", target)
+            elif name == "Strikethrough" and content.startswith(b"~~", start):
+                add((start, start + 2), f"<s{number}>", f"s{number}")
+                add((end - 2, end), f"</s{number}>", f"/s{number}")
+            elif name in ("Emphasis", "Strong") and (is_doubled or content.startswith(b"_", start)):
+                width = 1 if name == "Emphasis" else 2
+                for place in ((start, start + width), (end - width, end)):
+                    add(place, "**" if is_doubled else "*" * width, "")
             has_letters |= had_letters
         elif kind == "HardBreak":
             add((start, BREAK.match(content, start).end()), "\n")

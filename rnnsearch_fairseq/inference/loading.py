@@ -113,8 +113,7 @@ def _reading(path: Path, most: int | None = None) -> Iterator[None]:
     With ``most``, the file belongs to a folder, which may be a stranger's: it is a regular file of at most ``most``
     bytes, and no link.
     """
-    others = "give another checkpoint" if most is None else "export the checkpoint again"
-    cure = f"undo changes of the package's code, or {others}"
+    cure = "use the package's code with which it was trained, or give another model"
     try:
         if most is not None:
             about = os.lstat(path)

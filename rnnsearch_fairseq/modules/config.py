@@ -82,8 +82,8 @@ class RNNsearchConfig(NetworkConfig):
     )
     update_word: str = described(
         "previous",
-        "word that the update to s_i consumes: 'previous' y_{i-1} (Appendix A), or 'current' y_i, which "
-        "s_{i-1} predicts (the original code; the first readout sees no previous word)",
+        "word that the update to s_i reads: 'previous' y_{i-1} (Appendix A), or 'current' y_i (the original code, "
+        "which predicts the first word before it reads any)",
         choices=("previous", "current"),
     )
     output_rank: int = described(

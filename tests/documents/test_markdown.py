@@ -59,6 +59,9 @@ SHORT = "[a b]: x\n[`c`]: x\n[d e]: x\n[g]: x\n"
         (f"[a b] [`c`] [d e][] [f][g] [h]\n\n{SHORT}", f"[A B][a b] [`c`] [D E][d e] [F][g] [H]\n\n{SHORT}"),
         ("[[1]](a.md) <https://a.b> [![](b)](c)\n", None),
         ("[the *a*\nb](<c d>) is\n", "[THE *A* B](<c d>) IS\n"),
+        # Emphasis.
+        ("_a_ __b__ ___c___ ~~d~~ e_f_g\n", "*A* **B** ***C*** ~~D~~ E_F_G\n"),
+        ("an *a* or _b [c](d)_ \\*\\*\n", "AN *A* OR *B [C](d)* \\*\\*\n"),
         # Marks of extensions.
         ('!!! note "Read it"\n    a\n\n    b\n\n        c\n', '!!! note "READ IT"\n    A\n\n    B\n\n        c\n'),
         ('```\n!!! note "A b"\n```\n\n!!! note ""\n    a\n', '```\n!!! note "A b"\n```\n\n!!! note ""\n    A\n'),
@@ -71,6 +74,12 @@ SHORT = "[a b]: x\n[`c`]: x\n[d e]: x\n[g]: x\n"
         ("```{note}\na\n```\n\n```admonish warning\nb\n```\n", "```{note}\nA\n```\n\n```admonish warning\nB\n```\n"),
         ("a\n*[HTML]: b\n{: .c }\n{% if d %}\ne\n{% end %}\n", "A\n*[HTML]: b\n{: .c }\n{% if d %}\nE\n{% end %}\n"),
         ("import A from './a';\nexport const b = 1;\n--8<-- 'c.md'\n", None),
+        (":::{note} a\n:class: b\nc\n:::\n", ":::{note} a\n:class: b\nC\n:::\n"),
+        # Blocks of code and formulas.
+        ("{% highlight a %}\nb\n\n  c\n{% endhighlight %}\n", None),
+        ("a\n$$\nb c\n$$\nd\n\n$$ e\nf $$\n\n$$\ng\n", "A\n$$\nb c\n$$\nD\n\n$$ e\nf $$\n\n$$ G\n"),
+        ("\\begin{a*}\nb &= c\n\\end{a*}\nd\n", "\\begin{a*}\nb &= c\n\\end{a*}\nD\n"),
+        ("{{< highlight a >}}\nb\n{{< /highlight >}}\nc\n", "{{< highlight a >}}\nb\n{{< /highlight >}}\nC\n"),
         # Headings: names stay, and links find what is translated.
         ("### theme\n\n##### **separator**\n\n## my_name.a\n", None),
         ("# a & b\n", '# <a id="a--b"></a><a id="a-b"></a>A & B\n'),
@@ -81,6 +90,11 @@ SHORT = "[a b]: x\n[`c`]: x\n[d e]: x\n[g]: x\n"
 )  # fmt: skip
 def test_texts_are_found_and_written_back(page: str, written: str | None) -> None:
     assert translate(page) == (page if written is None else written)
+
+
+def test_words_in_single_stars_are_no_variables_for_the_translator() -> None:
+    units = read_markdown(b"an *a* or _b_\n\na *b* **c**\n").units
+    assert [unit.sources for unit in units] == [["an **a** or **b**"], ["a *b* **c**"]]
 
 
 def test_code_at_the_beginning_of_a_link_is_code_for_the_translator() -> None:
@@ -104,8 +118,8 @@ def test_pages_stay_byte_for_byte_where_nothing_is_translated() -> None:
 
 PARTS = [
     "a", "b c", "\n", "\r\n", "\n\n", "  \n", "\\\n", "> ", "- ", "    ", "1. ", "# ", "[", "]", "](", ")", "][", "![",
-    "`", "```", "*", "**", "<b>", "</b>", "<!-- ", "-->", "&lt;", "\\", "|", "\n|--|--|\n", "!!! note\n", ":::",
-    "[a]: b\n", "é", "😀", "\t", "{#a}", "---\n",
+    "`", "```", "*", "**", "_", "~~", "<b>", "</b>", "<!-- ", "-->", "&lt;", "\\", "|", "\n|--|--|\n", "!!! note\n",
+    ":::", "$$\n", "[a]: b\n", "é", "😀", "\t", "{#a}", "---\n",
 ]  # fmt: skip
 
 

@@ -56,7 +56,7 @@ def test_what_is_no_checkpoint_is_refused_and_calls_no_function(tmp_path: Path) 
         assert_refused(tmp_path / name, "cannot be read")
     assert_refused(tmp_path / "missing.pt", "no such checkpoint")
     torch.save({**make_checkpoint(), "x": Touch(tmp_path / "touched")}, tmp_path / "model.pt")
-    assert_refused(tmp_path / "model.pt", "give another checkpoint")
+    assert_refused(tmp_path / "model.pt", "give another model")
     assert not (tmp_path / "touched").exists()
 
 
