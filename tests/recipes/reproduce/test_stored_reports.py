@@ -146,19 +146,20 @@ def test_missing_files_are_named_and_bad_runs_refused(adadelta: Path, tmp_path: 
         printed_by(report.main, adadelta, *options)
 
 
-def test_the_scores_of_the_tuned_baseline_are_those_of_its_translations(tmp_path: Path) -> None:
-    report = RECIPES / "reproduce/report"
+@pytest.mark.parametrize(("recipe", "long"), [("reproduce", 30), ("multi30k_en_fr", 20)])
+def test_the_scores_of_the_tuned_baseline_are_those_of_its_translations(recipe: str, long: int, tmp_path: Path) -> None:
+    report = RECIPES / recipe / "report"
     tuned, data = (
         unpack(report / "tuned.tar.xz", tmp_path / "tuned"),
         unpack(report / "runs-1.tar.xz", tmp_path) / "data",
     )
     references = (data / "test.fr").read_text(encoding="utf-8").splitlines()
     lengths = [len(line.split()) for line in (data / "test.en").read_text(encoding="utf-8").splitlines()]
-    page = (RECIPES / "reproduce/EVIDENCE.md").read_text(encoding="utf-8")
+    page = (RECIPES / recipe / "EVIDENCE.md").read_text(encoding="utf-8")
     for folder in tuned.iterdir():
         lines = (folder / "groundhog.tok").read_text(encoding="utf-8").splitlines()
         parts = [
-            [n for n in range(1000) if least <= lengths[n] < after] for least, after in ((0, 99), (0, 30), (30, 99))
+            [n for n in range(1000) if least <= lengths[n] < after] for least, after in ((0, 99), (0, long), (long, 99))
         ]
         scores = [bleu([lines[n] for n in part], [references[n] for n in part]) for part in parts]
         options, numbers = folder.name.split("_"), [f"{score:.2f}" for score in scores]
