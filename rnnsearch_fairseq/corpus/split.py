@@ -177,5 +177,5 @@ def split_files(
             raise InputError(f"{names}: no pair is left; {cause}")
         few = f"too few pairs to split ({listing}; equal sentences stay in one part)"
         raise InputError(f"{names}: {few}; give more text, or other sizes with --split DEV TEST")
-    print(f"split {len(unique):,} pairs (seed {seed}): {listing} (so that no sentence is in two of these)")
+    print(f"split {len(unique):,} pairs (seed {seed}): {listing} (their sentences would be in two sets)")
     return {part: pairs.select(unique[parts == number]) for number, part in enumerate(PARTS)}

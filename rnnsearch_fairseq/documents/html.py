@@ -49,7 +49,8 @@ def read_html(content: bytes) -> Document:
     """The units of an HTML page or fragment in UTF-8."""
     content.decode()
     page = Page(content)
-    return Document(page, [*html_units(page, (0, len(content)))])
+    units = [*html_units(page, (0, len(content)))]
+    return Document(page, units, source=page.language)
 
 
 def html_units(page: Page, place: Place) -> Iterator[PageUnit]:
@@ -195,6 +196,8 @@ def _attribute_units(page: Page, first: int, element: Any) -> Iterator[PageUnit]
         place = end - len(written), end
         if value and name in declared and "utf-8" not in value.lower():
             page.declared.append((place, declared[name]))
+            if element.tag == "html":
+                page.language = value
         elif name in shown and LETTER.search(value or ""):
             text = written.decode()
             source = unescape(text[1:-1] if text[0] in "\"'" else text).strip()

@@ -7,8 +7,9 @@ line of output is the number of the line (from 1), the search's score and the tr
 Documents: PO (.po), XLIFF (.xlf, .xliff), Qt's .ts, Markdown (.md) and HTML (.html), also packed (.gz). Messages that
 have a translation keep it, also a fuzzy one. A new translation in PO, XLIFF and TS is marked for review; Markdown and
 HTML have no such mark. A translated heading of Markdown gets an anchor, so that links to it still work. Front matter,
-and the titles of links and images, stay as they are. In a folder, documents in another language and all other files
-(such as .rst, .txt and .pot) are copied, and the folders .git and node_modules are left out.
+and the titles of links and images, stay as they are. In a folder, documents that name another source
+or target language than the model's, and all other files (such as .rst, .txt and .pot), are copied, and the folders .git
+and node_modules are left out.
 
 Translated lines overwrite the file of --output. A document is not written over another one: if its output is there
 already, the command ends. If one document of a folder cannot be read, the command names it and writes nothing.
@@ -116,7 +117,7 @@ def translate_documents(translator: Translator, data: Path, out: Path) -> None:
     written = (path for path in outputs.values() if path.is_symlink() or (path.is_file() and path.stat().st_size))
     if existing := next(written, None):
         raise InputError(f"{existing}: is there already, perhaps with reviewed text; remove it, or give another output")
-    documents = _read(paths, data, translator.languages[1])
+    documents = _read(paths, data, *translator.languages)
     copied = Counter(path.suffix or path.name for path in paths if path not in documents)
     counts = Counter({DOCUMENTS: len(documents)})
     for path, output in outputs.items():
@@ -140,8 +141,8 @@ def translate_documents(translator: Translator, data: Path, out: Path) -> None:
     print("; ".join(report), file=sys.stderr)
 
 
-def _read(paths: Sequence[Path], data: Path, target: str) -> dict[Path, Document]:
-    """The documents whose translations are in the language ``target``."""
+def _read(paths: Sequence[Path], data: Path, source: str, target: str) -> dict[Path, Document]:
+    """The documents that are in the language ``source``, and their translations in ``target``."""
     documents, others, reason = {}, list[str](), "holds no PO, XLIFF, TS, Markdown or HTML"
     for path in paths:
         if path != data and (path.is_symlink() or find_format(path) is None or ".pot" in path.suffixes):
@@ -149,6 +150,9 @@ def _read(paths: Sequence[Path], data: Path, target: str) -> dict[Path, Document
         document = read_document(path)
         if document.language and language_code(document.language) != language_code(target):
             reason = f"asks for {quote(repr(document.language))}, and the model writes {target}"
+            others.append(f"{path}: copied as it is: {reason}")
+        elif document.source and language_code(document.source) != language_code(source):
+            reason = f"is in {quote(repr(document.source))}, and the model reads {source}"
             others.append(f"{path}: copied as it is: {reason}")
         else:
             documents[path] = document

@@ -38,12 +38,14 @@ class Page:
     Attributes:
         changes: for each place where a part begins: where the part ends, and what is written instead of it, which is
             new text and other parts of the page.
+        language: the language that the page names.
         declared: where the page names its language or its encoding, and what is written there.
     """
 
     def __init__(self, content: bytes) -> None:
         self.content = content
         self.changes: dict[int, tuple[int, Sequence[str | Place]]] = {}
+        self.language: str | None = None
         self.declared: list[tuple[Place, str]] = []
         self._starts: list[int] = []
 
@@ -110,6 +112,7 @@ class Document(NamedTuple):
     store: Any  # ``bytes`` writes it
     units: Sequence[Unit | PageUnit]
     language: str | None = None  # of the translations; None: not named
+    source: str | None = None  # the language of the sources
 
     def write(self, language: str) -> bytes:
         """The document with the translations that its units took; ``language`` is their code."""

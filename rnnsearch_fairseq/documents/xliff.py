@@ -45,7 +45,7 @@ def read_xml(content: bytes) -> Document:
     root = store.document.getroot()
     elements = root.iter("message", "{*}trans-unit", "{*}segment")
     units = [unit for element in elements for unit in (_ts_units if name == "TS" else _xliff_units)(element)]
-    return Document(store, units, store.gettargetlanguage())
+    return Document(store, units, store.gettargetlanguage(), store.getsourcelanguage())
 
 
 def _ts_units(message: Any) -> Iterator[Unit]:

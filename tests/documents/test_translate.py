@@ -368,6 +368,8 @@ REFUSED = [
     ("empty --output out", "empty: holds no PO, XLIFF"),
     ("bad --output out", r"b\.po: not PO"),
     ("de.po --output out.po", r"de\.po: asks for 'de', and the model writes fr"),
+    ("fr.html --output out.html", r"fr\.html: is in 'fr-CA', and the model reads en"),
+    ("de.xlf --output out.xlf", r"de\.xlf: is in 'de', and the model reads en"),
     ("fifo.po --output out", "fifo.po: not a regular file"),
     ("a.tmx --output out.tmx", r"a\.tmx: not XLIFF"),
 ]
@@ -388,6 +390,8 @@ def test_what_cannot_work_is_refused(
     (tmp_path / "latin.po").write_bytes(f'{HEADER}#: a\nmsgid "a"\nmsgstr "é"\n'.encode("latin-1"))
     write(tmp_path / "bad" / "b.po", "not PO")
     write(tmp_path / "de.po", 'msgid ""\nmsgstr "Language: de\\n"\n\nmsgid "a"\nmsgstr ""\n')
+    write(tmp_path / "fr.html", "<html lang=fr-CA><p>un chien")
+    write(tmp_path / "de.xlf", XLIFF.format("").replace("<file>", '<file source-language="de">'))
     write(tmp_path / "a.tmx", '<tmx version="1.4"><body/></tmx>')
     os.mkfifo(tmp_path / "fifo.po")
     export(str(models / "bahdanau_gru"), tmp_path / "folder")
