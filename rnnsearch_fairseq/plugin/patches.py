@@ -237,9 +237,10 @@ def parse_with_hints(
     args = parse(parser, rest, **options)
     args.tpu = "--tpu" in words  # --bf16 sets it, too (options.py:201)
     for path in utils.split_paths(getattr(args, "path", None) or ""):
-        if path and getattr(args, "checkpoint_shard_count", 1) == 1 and not os.path.exists(path):
-            others = ", ".join(sorted(other.name for other in Path(path).parent.glob("*.pt")))
-            parser.error(f"argument --path: {path}: no such file{f'; its folder has {others}' * bool(others)}")
+        if path and getattr(args, "checkpoint_shard_count", 1) == 1 and not os.path.isfile(path):
+            folder = Path(path) if os.path.isdir(path) else Path(path).parent
+            others = ", ".join(sorted(other.name for other in folder.glob("*.pt")))
+            parser.error(f"argument --path: {path}: no such file{f'; the folder has {others}' * bool(others)}")
     return args
 
 

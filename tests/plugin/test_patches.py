@@ -88,8 +88,9 @@ def test_a_misspelt_word_is_answered_in_two_lines(
 
 
 def test_a_model_that_is_missing_is_named_in_two_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    parsers = options.get_generation_parser(), options.get_validation_parser()
-    places = (Path("no.pt"), ""), (tmp_path / "no.pt", "; its folder has checkpoint_last.pt")
+    parsers = options.get_generation_parser(), options.get_validation_parser(), options.get_generation_parser()
+    has_last = "; the folder has checkpoint_last.pt"
+    places = (Path("no.pt"), ""), (tmp_path / "no.pt", has_last), (tmp_path, has_last)
     for parser, (path, has) in zip(parsers, places):
         with pytest.raises(SystemExit):
             options.parse_args_and_arch(parser, ["data", "--task", "translation", "--path", str(path)])
