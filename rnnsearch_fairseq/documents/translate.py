@@ -148,13 +148,12 @@ def _read(paths: Sequence[Path], data: Path, source: str, target: str) -> dict[P
         if path != data and (path.is_symlink() or find_format(path) is None or ".pot" in path.suffixes):
             continue
         document = read_document(path)
-        if document.language and language_code(document.language) != language_code(target):
-            reason = f"asks for {quote(repr(document.language))}, and the model writes {target}"
+        sides = (document.language, "asks for", "writes", target), (document.source, "is in", "reads", source)
+        differ = [side for side in sides if side[0] and language_code(side[0]) != language_code(side[3])]
+        for named, says, does, ours in differ[:1]:
+            reason = f"{says} {quote(repr(named))}, and the model {does} {ours}"
             others.append(f"{path}: copied as it is: {reason}")
-        elif document.source and language_code(document.source) != language_code(source):
-            reason = f"is in {quote(repr(document.source))}, and the model reads {source}"
-            others.append(f"{path}: copied as it is: {reason}")
-        else:
+        if not differ:
             documents[path] = document
     if not documents:
         raise InputError(f"{data}: {reason}; give another file or folder")

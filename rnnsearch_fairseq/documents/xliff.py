@@ -45,7 +45,9 @@ def read_xml(content: bytes) -> Document:
     root = store.document.getroot()
     elements = root.iter("message", "{*}trans-unit", "{*}segment")
     units = [unit for element in elements for unit in (_ts_units if name == "TS" else _xliff_units)(element)]
-    return Document(store, units, store.gettargetlanguage(), store.getsourcelanguage())
+    # Of TS and XLIFF 2 without a language, translate-toolkit says English.
+    source = root.get("sourcelanguage", root.get("srcLang")) if name == "TS" or is_second else store.getsourcelanguage()
+    return Document(store, units, store.gettargetlanguage(), source)
 
 
 def _ts_units(message: Any) -> Iterator[Unit]:

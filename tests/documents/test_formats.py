@@ -219,6 +219,8 @@ def test_other_encodings_and_numbers_of_forms(tmp_path: Path) -> None:
     assert filled.endswith('\n#, fuzzy\nmsgid "m"\nmsgid_plural "all"\nmsgstr[0] "tous"\n')
     path.write_text(text)
     assert "charset=UTF-8" in fill(path, *["猫"] * 4).decode()
+    (tmp_path / "a.ts").write_text(TS)
+    assert read_document(tmp_path / "a.ts").source is None, "no language is named"
     (xliff := tmp_path / "a.xlf").write_bytes(XLIFF.replace("UTF-8", "UTF-16").encode("utf-16"))
     units = read_document(xliff).units
     xliff.write_bytes(fill(xliff, *["été"] * 99))

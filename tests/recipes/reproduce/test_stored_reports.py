@@ -156,6 +156,7 @@ def test_the_scores_of_the_tuned_baseline_are_those_of_its_translations(recipe: 
     references = (data / "test.fr").read_text(encoding="utf-8").splitlines()
     lengths = [len(line.split()) for line in (data / "test.en").read_text(encoding="utf-8").splitlines()]
     page = (RECIPES / recipe / "EVIDENCE.md").read_text(encoding="utf-8")
+    rows = [line.strip("| ").split(" | ") for line in page.splitlines() if line.startswith("|")]
     for folder in tuned.iterdir():
         lines = (folder / "groundhog.tok").read_text(encoding="utf-8").splitlines()
         parts = [
@@ -163,5 +164,4 @@ def test_the_scores_of_the_tuned_baseline_are_those_of_its_translations(recipe: 
         ]
         scores = [bleu([lines[n] for n in part], [references[n] for n in part]) for part in parts]
         options, numbers = folder.name.split("_"), [f"{score:.2f}" for score in scores]
-        rows = [line.strip("| ").split(" | ") for line in page.splitlines() if line.startswith("|")]
         assert [row[4:] for row in rows if row[:3] == options] == [numbers], folder
