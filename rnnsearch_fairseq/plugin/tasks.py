@@ -33,6 +33,7 @@ from rnnsearch_fairseq.text.preparation import RECORD, find_preparations
 logger = logging.getLogger(__name__)
 
 HELP = {known.name: {"help": known.metadata["help"]} for known in fields(SearchOptions)}
+COLUMNS_ON_GPU = 8  # a batch has a multiple of this many columns there, since each shape of a loop is recorded once
 # Options of fairseq's generator that the searches of this package do not have.
 FAIRSEQ_ONLY = ["sampling", "diverse_beam_groups", "diversity_rate", "match_source_len", "constraints", "prefix_size"]
 FAIRSEQ_ONLY += ["no_repeat_ngram_size", "temperature", "lm_path", "score_reference"]
@@ -61,6 +62,7 @@ class RNNsearchTaskConfig(TranslationConfig):
     require_parse: bool = field(default=False, metadata={"help": "leave out training pairs without a parse"})
     search: ChoiceEnum(list(SEARCHES)) = field(default="fairseq", metadata=HELP["search"])  # type: ignore[valid-type]
     length_statistics: Optional[str] = field(default=None, metadata=HELP["length_statistics"])  # noqa: UP045
+    cpu: bool = II("common.cpu")
     seed: int = II("common.seed")
     update_freq: Any = II("optimization.update_freq")
 
@@ -108,6 +110,9 @@ class RNNsearchTask(TranslationTask):
         except (FileNotFoundError, AssertionError) as error:  # a file is missing, or the sides differ in size
             cure = "write both sides in one run of fairseq-preprocess"
             raise InputError(f"{self.cfg.data}: {split}: {error}; {cure}") from error
+        if torch.cuda.is_available() and not self.cfg.cpu:
+            pairs = self.datasets[split]
+            pairs.pad_to_multiple = max(pairs.pad_to_multiple, COLUMNS_ON_GPU)
         if self.has_trees:
             self.datasets[split] = self._add_trees(self.datasets[split], split, epoch)
         if trains:

@@ -1,6 +1,7 @@
 """The beam search of fairseq's ``SequenceGenerator`` with its default strategy."""
 
 import math
+from collections.abc import Iterable
 
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.modules.symbols import EOS
@@ -34,12 +35,14 @@ class FairseqBeam(Beam):
         """The last word of the longest translation is end-of-sentence."""
         return step + 1 == self.limit
 
-    def advance(self, candidates: list[Candidate], step: int) -> list[Candidate]:
-        unfinished = []
+    def advance(self, candidates: Iterable[Candidate], step: int) -> list[Candidate]:
+        unfinished: list[Candidate] = []
         for place, candidate in enumerate(candidates):
             if candidate.word != EOS:
                 unfinished.append(candidate)
             elif place < self.width and len(self.finished) < self.width:
                 self.finish(step, candidate)
+            if len(unfinished) == self.width:
+                break
         over = len(self.finished) == self.width or step + 1 == self.limit
-        return [] if over else unfinished[: self.width]
+        return [] if over else unfinished

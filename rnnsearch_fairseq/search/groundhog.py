@@ -2,7 +2,9 @@
 
 import logging
 import math
+from collections.abc import Iterable
 from dataclasses import replace
+from itertools import islice
 
 from rnnsearch_fairseq.errors import quote
 from rnnsearch_fairseq.modules.symbols import EOS
@@ -25,8 +27,8 @@ class GroundhogBeam(Beam):
         """End-of-sentence is impossible in the first floor(length / 2) steps."""
         return -math.inf if step < self.length // 2 else 0.0
 
-    def advance(self, candidates: list[Candidate], step: int) -> list[Candidate]:
-        best = candidates[: self.width]
+    def advance(self, candidates: Iterable[Candidate], step: int) -> list[Candidate]:
+        best = list(islice(candidates, self.width))
         for candidate in best:
             if candidate.word == EOS:
                 self.finish(step, candidate)

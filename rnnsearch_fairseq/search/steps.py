@@ -5,16 +5,16 @@
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, islice
 from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
-from torch.nn.utils.rnn import pad_sequence
 
 from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.modules.fused.search_step import pad_sentences
 from rnnsearch_fairseq.modules.symbols import EOS, PAD, UNK
 from rnnsearch_fairseq.modules.tree_lstm import Forest
 from rnnsearch_fairseq.search.options import SearchOptions
@@ -82,10 +82,15 @@ class Finished(NamedTuple):
 
 
 class Step(NamedTuple):
-    """One step: the attention of its rows ``(rows, columns)`` or None, and the rows of the next step."""
+    """One step: the attention of its rows ``(rows, columns)`` or None, and the candidates that the next step continues.
+
+    The candidates are kept as one list of each of their values, which Python's garbage collector need not search.
+    """
 
     weights: Tensor | None
-    rows: list[Candidate]
+    totals: Sequence[float]
+    parents: Sequence[int]
+    words: Sequence[int]
 
 
 @dataclass
@@ -123,11 +128,12 @@ class Beam(ABC):
         self.finished: list[Finished] = []
 
     @abstractmethod
-    def advance(self, candidates: list[Candidate], step: int) -> list[Candidate]:
+    def advance(self, candidates: Iterable[Candidate], step: int) -> list[Candidate]:
         """Choose the candidates to continue, best first; an empty list ends the search.
 
         Args:
-            candidates: the likeliest, best first: at least as many as a step needs, or all possible ones.
+            candidates: the likeliest, best first: at least as many as a step needs, or all possible ones. Each is made
+                when it is asked for.
             step: the number of the step, from 0.
         """
 
@@ -205,11 +211,12 @@ class BeamSearch:
             count = max(beam.candidates_per_row * beam.width for _, beam in live)
             best = best_continuations(log_probs, log_probs.new_tensor(totals), sizes, count)
             continued = [beam.advance(candidates, step) for (_, beam), candidates in zip(live, best)]
-            history.append(Step(weights, [candidate for rows in continued for candidate in rows]))
+            columns = zip(*(candidate for rows in continued for candidate in rows))
+            totals, parents, words = map(list, columns) if any(continued) else ([], [], [])
+            history.append(Step(weights, totals, parents, words))
             live = [pair for pair, rows in zip(live, continued) if rows]
             if live:
                 sizes = [len(rows) for rows in continued if rows]
-                totals, parents, words = map(list, zip(*history[-1].rows))
                 state = batch.model.select(state, parents)
             if live and batch.on_step is not None:
                 best_rows = (trace_back(history, row) for row in accumulate(sizes[:-1], initial=0))
@@ -217,7 +224,9 @@ class BeamSearch:
         return read_hypotheses(beams, history, options.unkpen)
 
 
-def best_continuations(log_probs: Tensor, totals: Tensor, sizes: Sequence[int], count: int) -> list[list[Candidate]]:
+def best_continuations(
+    log_probs: Tensor, totals: Tensor, sizes: Sequence[int], count: int
+) -> list[Iterator[Candidate]]:
     """The ``count`` likeliest possible continuations of each sentence, best first.
 
     All of them are in the ``count`` groups of words with the largest maxima, so that only these groups are searched.
@@ -230,8 +239,7 @@ def best_continuations(log_probs: Tensor, totals: Tensor, sizes: Sequence[int], 
     groups = 1 + (size - 1) // GROUP  # in a row; the last group may have fewer words
     full, last = log_probs.split([(groups - 1) * GROUP, size - (groups - 1) * GROUP], dim=1)
     maxima = torch.cat([full.unflatten(1, (groups - 1, GROUP)).amax(dim=2), last.amax(dim=1, keepdim=True)], dim=1)
-    of_sentences = (maxima + totals.unsqueeze(1)).split(list(sizes))
-    greatest = pad_sequence(of_sentences, batch_first=True, padding_value=-math.inf).flatten(1)
+    greatest = pad_sentences(maxima + totals.unsqueeze(1), sizes, -math.inf).flatten(1)
     greatest, chosen = greatest.topk(min(count, greatest.size(1)), dim=1, sorted=False)  # (sentences, count)
     first_rows = torch.tensor([*accumulate(sizes[:-1], initial=0)], device=chosen.device).unsqueeze(1)
     # A sentence with fewer rows than others has padding, whose maxima are minus infinity; its row numbers mean nothing.
@@ -245,16 +253,21 @@ def best_continuations(log_probs: Tensor, totals: Tensor, sizes: Sequence[int], 
     for sums, numbers in zip(best.tolist(), places.flatten(1).gather(1, columns).tolist()):
         if math.isnan(sums[0]):
             raise InputError("the model's scores are not numbers: its training has diverged; give another checkpoint")
-        possible = [(total, number) for total, number in zip(sums, numbers) if total > -math.inf]
-        continuations.append([Candidate(total, *divmod(number, size)) for total, number in possible])
+        continuations.append(_read_candidates(sums, numbers, size))
     return continuations
+
+
+def _read_candidates(sums: Sequence[float], numbers: Sequence[int], size: int) -> Iterator[Candidate]:
+    for total, number in zip(sums, numbers):
+        if total > -math.inf:
+            yield Candidate(total, *divmod(number, size))
 
 
 def trace_back(history: Sequence[Step], row: int) -> list[Candidate]:
     """The words, in order, of the hypothesis that is ``row`` after the last step of ``history``."""
     path = []
     for step in reversed(history):
-        path.append(step.rows[row])
+        path.append(Candidate(step.totals[row], step.parents[row], step.words[row]))
         row = path[-1].parent
     return path[::-1]
 

@@ -1,5 +1,8 @@
 """The beam search of the original tree-to-sequence code (Eriguchi et al., 2016)."""
 
+from collections.abc import Iterable
+from itertools import islice
+
 from rnnsearch_fairseq.modules.symbols import EOS
 from rnnsearch_fairseq.search.length_statistics import LengthStatistics
 from rnnsearch_fairseq.search.options import SearchOptions
@@ -23,10 +26,10 @@ class Tree2SeqBeam(Beam):
         """log p(target length | source length) of a translation that ends now."""
         return 0.0 if self.statistics is None else self.statistics.log_prob(self.length - 1, step)
 
-    def advance(self, candidates: list[Candidate], step: int) -> list[Candidate]:
+    def advance(self, candidates: Iterable[Candidate], step: int) -> list[Candidate]:
         # Of equal scores, continuations come first.
         competing: list[tuple[float, Candidate | Finished]] = [
-            (entry.total, entry) for entry in candidates[: self.width]
+            (entry.total, entry) for entry in islice(candidates, self.width)
         ]
         competing += [(entry.score, entry) for entry in self.finished]
         best = [entry for _, entry in sorted(competing, key=lambda pair: -pair[0])[: self.width]]

@@ -20,19 +20,14 @@ def like(model: Tensor, *tensors: Tensor) -> list[Tensor]:
     return [tensor.to(model.dtype).contiguous() for tensor in tensors]
 
 
-def update_unit(
-    activations: Tensor, state: Tensor, mask: Tensor | None, times_reset: Product, reset_state: Tensor, after: Tensor
-) -> None:
+def update_unit(activations: Tensor, state: Tensor, times_reset: Product, reset_state: Tensor, after: Tensor) -> None:
     """One step of the gated unit (A.1.1): write r ∘ s_{i-1} into ``reset_state`` and s_i into ``after``.
 
     ``activations`` are the sums of s~, z and r, except U [r ∘ s_{i-1}]; s~, z and r overwrite them. ``state`` is
-    s_{i-1}, and ``times_reset`` the product with U. ``mask`` ``(batch, 1)`` is one at words, and zero at padding, where
-    z becomes zero, which keeps the state.
+    s_{i-1}, and ``times_reset`` the product with U.
     """
     candidate, update, reset = activations.chunk(3, dim=1)
     activations[:, state.size(1) :].sigmoid_()
-    if mask is not None:
-        update.mul_(mask)
     torch.mul(reset, state, out=reset_state)
     times_reset(reset_state, candidate, candidate)
     torch.lerp(state, candidate.tanh_(), update, out=after)

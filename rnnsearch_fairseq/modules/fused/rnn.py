@@ -17,6 +17,7 @@ from rnnsearch_fairseq.modules.encoder import Encoder
 from rnnsearch_fairseq.modules.fused import kernels
 from rnnsearch_fairseq.modules.fused.forms import has_fused_form
 from rnnsearch_fairseq.modules.fused.products import packed_matmul
+from rnnsearch_fairseq.modules.fused.recording import recorded
 from rnnsearch_fairseq.modules.gru import GatedHiddenUnit
 
 Gradients = tuple[Tensor | None, ...]
@@ -32,8 +33,7 @@ class FusedEncoder(Encoder):
         # PyTorch makes one product of all positions, but without gradients only if the inputs are contiguous.
         projected = unit.project_input(inputs if inputs.requires_grad else inputs.contiguous())
         zero = projected.new_zeros(projected.size(1), unit.hidden_size)
-        is_word = None if mask is None else (~mask).T.unsqueeze(2).to(projected.dtype)
-        states = _scan_unit(unit, projected, zero, is_word, backward)
+        states = _scan_unit(unit, projected, zero, None if mask is None else mask.T.unsqueeze(2), backward)
         return (states[:-1] if backward else states[1:]).transpose(0, 1)
 
 
@@ -92,52 +92,73 @@ class _UnitScan(torch.autograd.Function):
         """The states between the positions, ``(steps + 1, batch, n)``: s_0 is the first, or the last if ``reverse``.
 
         ``projected`` ``(steps, batch, 3n)`` is [W x + b; W_z x; W_r x], plus [C c; C_z c; C_r c] with a context. The
-        weights are [U_z; U_r] and U. ``mask`` ``(steps, batch, 1)`` is zero at padding, where the state is copied.
+        weights are [U_z; U_r] and U. ``mask`` ``(steps, batch, 1)`` is true at padding, where the state is copied.
         """
-        steps, size = len(projected), state.size(1)
-        ctx.before, ctx.after = (1, 0) if reverse else (0, 1)  # of position j, the states j and j + 1
-        ctx.positions = range(steps)[::-1] if reverse else range(steps)
-        states = projected.new_empty(steps + 1, *state.shape)
-        states[-ctx.before] = state
-        resets = torch.empty_like(states[1:])  # r ∘ s
-        activations = projected.clone(memory_format=torch.contiguous_format)  # the sums, then s~, z and r
-        times_gates, times_reset = map(packed_matmul, (gate_weight, reset_weight))
-        # unbind is faster than slicing in a loop.
-        activation, gates, reset_state = activations.unbind(), activations[..., size:].unbind(), resets.unbind()
-        state, mask = states.unbind(), [None] * steps if mask is None else mask.unbind()
-        for j in ctx.positions:
-            before, after = state[j + ctx.before], state[j + ctx.after]
-            times_gates(before, gates[j], gates[j])
-            kernels.update_unit(activation[j], before, mask[j], times_reset, reset_state[j], after)
-        ctx.save_for_backward(gate_weight, reset_weight, states, resets, activations)
+        states, *others = _scan(projected, state, gate_weight, reset_weight, mask, reverse)
+        ctx.save_for_backward(gate_weight, reset_weight, states, *others)
+        ctx.reverse = reverse
         return states
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, grad_states: Tensor) -> Gradients:
-        gate_weight, reset_weight, states, resets, activations = ctx.saved_tensors
-        steps, size = len(resets), states.size(2)
-        grads = torch.empty_like(activations)
-        activation, state = activations.unbind(), states.unbind()
-        grad, grad_gates = grads.unbind(), grads[..., size:].unbind()
-        # dL/d(state) between the positions, accumulated in place, against the reading order.
-        summed_grads = grad_states.clone(memory_format=torch.contiguous_format)
-        grad_state = summed_grads.unbind()
-        times_gates, times_reset = map(packed_matmul, (gate_weight.T, reset_weight.T))
-        for j in reversed(ctx.positions):
-            grad_before, grad_after = grad_state[j + ctx.before], grad_state[j + ctx.after]
-            kernels.update_unit_backward(
-                activation[j], state[j + ctx.before], times_reset, grad_after, grad[j], grad_before
-            )
-            times_gates(grad_gates[j], grad_before, grad_before)
-        return (
-            grads,
-            summed_grads[-ctx.before],
-            grads[..., size:].flatten(0, 1).T @ states[ctx.before : ctx.before + steps].flatten(0, 1),
-            grads[..., :size].flatten(0, 1).T @ resets.flatten(0, 1),
-            None,
-            None,
-        )
+        return *_scan_backward(grad_states, *ctx.saved_tensors, ctx.reverse), None, None
+
+
+@recorded
+def _scan(
+    projected: Tensor, state: Tensor, gate_weight: Tensor, reset_weight: Tensor, mask: Tensor | None, reverse: bool
+) -> tuple[Tensor, ...]:
+    """The states, the r ∘ s, and s~, z and r of all positions."""
+    steps, size = len(projected), state.size(1)
+    first, last = (1, 0) if reverse else (0, 1)  # of position j, the states before and after it are j + first, j + last
+    states = projected.new_empty(steps + 1, *state.shape)
+    states[-first] = state
+    resets = torch.empty_like(states[1:])
+    activations = projected.clone(memory_format=torch.contiguous_format)  # the sums, then s~, z and r
+    if mask is not None:
+        activations[..., size : 2 * size].masked_fill_(mask, -torch.inf)  # z is zero, which keeps the state
+    times_gates, times_reset = map(packed_matmul, (gate_weight, reset_weight))
+    # unbind is faster than slicing in a loop.
+    activation, gates = activations.unbind(), activations[..., size:].unbind()
+    state, reset_state = states.unbind(), resets.unbind()
+    for j in range(steps)[:: -1 if reverse else 1]:
+        before, after = state[j + first], state[j + last]
+        times_gates(before, gates[j], gates[j])
+        kernels.update_unit(activation[j], before, times_reset, reset_state[j], after)
+    return states, resets, activations
+
+
+@recorded
+def _scan_backward(
+    grad_states: Tensor,
+    gate_weight: Tensor,
+    reset_weight: Tensor,
+    states: Tensor,
+    resets: Tensor,
+    activations: Tensor,
+    reverse: bool,
+) -> tuple[Tensor, ...]:
+    """The gradients of the first four arguments of :func:`_scan`."""
+    steps, size = len(resets), states.size(2)
+    first, last = (1, 0) if reverse else (0, 1)
+    grads = torch.empty_like(activations)
+    activation, state = activations.unbind(), states.unbind()
+    grad, grad_gates = grads.unbind(), grads[..., size:].unbind()
+    # dL/d(state) between the positions, accumulated in place, against the reading order.
+    summed_grads = grad_states.clone(memory_format=torch.contiguous_format)
+    grad_state = summed_grads.unbind()
+    times_gates, times_reset = map(packed_matmul, (gate_weight.T, reset_weight.T))
+    for j in range(steps)[:: 1 if reverse else -1]:
+        grad_before, grad_after = grad_state[j + first], grad_state[j + last]
+        kernels.update_unit_backward(activation[j], state[j + first], times_reset, grad_after, grad[j], grad_before)
+        times_gates(grad_gates[j], grad_before, grad_before)
+    return (
+        grads,
+        summed_grads[-first],
+        grads[..., size:].flatten(0, 1).T @ states[first : first + steps].flatten(0, 1),
+        grads[..., :size].flatten(0, 1).T @ resets.flatten(0, 1),
+    )
 
 
 class _AttendingScan(torch.autograd.Function):
@@ -166,79 +187,112 @@ class _AttendingScan(torch.autograd.Function):
         ``projected`` ``(updates, batch, 3n)`` is [W x + b; W_z x; W_r x] of the words. The weights are [U_z; U_r; W_a],
         U and [C; C_z; C_r], and ``energy`` is v_a ``(n',)``; the rest is a ``Memory``.
         """
-        (batch, size), updates = state.shape, len(projected)
-        states = projected.new_empty(updates + 1, batch, size)
-        states[0] = state
-        resets = projected.new_empty(updates, batch, size)  # r ∘ s
-        activations = torch.empty_like(projected, memory_format=torch.contiguous_format)  # s~, z, r
-        queries = projected.new_empty(steps, batch, keys.size(-1))  # W_a s
-        contexts = projected.new_empty(steps, batch, annotations.size(-1))
-        precise = torch.promote_types(projected.dtype, torch.float32)
-        weights = projected.new_empty(steps, batch, keys.size(1), dtype=precise)
-        memory, align = Memory(annotations, keys, padding_mask), kernels.Alignment(keys, energy)
-        times_recurrent, times_reset, times_context = map(packed_matmul, (recurrent, reset_weight, context_weight))
-        products = states.new_empty(batch, recurrent.size(0))
-        state_gates, state_query = products.split([2 * size, keys.size(-1)], dim=1)
-        activation, gates = activations.unbind(), activations[..., size:].unbind()
-        query, context, state = queries.unbind(), contexts.unbind(), states.unbind()
-        for i in range(steps):
-            times_recurrent(state[i], None, products)
-            query[i].copy_(state_query)
-            kernels.attend(align(query[i]), memory, weights[i], context[i])
-            if i < updates:
-                times_context(context[i], projected[i], activation[i])
-                gates[i].add_(state_gates)
-                kernels.update_unit(activation[i], state[i], None, times_reset, resets[i], state[i + 1])
-        ctx.save_for_backward(
-            recurrent, reset_weight, context_weight, energy, annotations, keys,
-            states, resets, activations, queries, contexts, weights,
-        )  # fmt: skip
-        return states, contexts, weights
+        weights = (recurrent, reset_weight, context_weight, energy)
+        memory = (annotations, keys)
+        states, contexts, alpha, *others = _attending_scan(projected, state, *weights, *memory, padding_mask, steps)
+        ctx.save_for_backward(*weights, *memory, states, contexts, alpha, *others)
+        return states, contexts, alpha
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, grad_states: Tensor, grad_contexts: Tensor, grad_weights: Tensor) -> Gradients:
-        (
-            recurrent, reset_weight, context_weight, energy, annotations, keys,
-            states, resets, activations, queries, contexts, weights,
-        ) = ctx.saved_tensors  # fmt: skip
-        (steps, batch), updates, size = contexts.shape[:2], len(activations), states.size(-1)
-        # Side by side, the gradients of the sums of s~, z and r, and of the queries.
-        grads = activations.new_empty(steps, batch, 3 * size + keys.size(-1))
-        grads[updates:, :, : 3 * size] = 0  # no update follows the last context
-        # dL/d(context) and dL/d(state) of all positions, accumulated in place from the last position to the first.
-        context_grads, state_grads = (
-            grad.clone(memory_format=torch.contiguous_format) for grad in (grad_contexts, grad_states)
-        )
-        # At least float32: in half precision a sum over all positions loses the small terms.
-        grad_keys, grad_energies = (torch.zeros_like(tensor, dtype=weights.dtype) for tensor in (keys, queries[0]))
-        align = kernels.Alignment(keys, energy)
-        transposed = (recurrent.T, reset_weight.T, context_weight.T)
-        times_recurrent, times_reset, times_context = map(packed_matmul, transposed)
-        grad_sums, grad_products = grads[..., : 3 * size].unbind(), grads[..., size:].unbind()
-        grad_query, weight_grad = grads[..., 3 * size :].unbind(), grad_weights.unbind()
-        activation, state, query = activations.unbind(), states.unbind(), queries.unbind()
-        context_grad, state_grad = context_grads.unbind(), state_grads.unbind()
-        for i in reversed(range(steps)):
-            if i < updates:
-                kernels.update_unit_backward(
-                    activation[i], state[i], times_reset, state_grad[i + 1], grad_sums[i], state_grad[i]
-                )
-                times_context(grad_sums[i], context_grad[i], context_grad[i])
-            energies_grad = kernels.attend_backward(annotations, weights[i], weight_grad[i], context_grad[i])
-            align.backward(query[i], energies_grad, grad_query[i], grad_keys, grad_energies)
-            times_recurrent(grad_products[i], state_grad[i], state_grad[i])
-        flat = grads.flatten(0, 1)
-        update_grads = flat[: updates * batch, : 3 * size]
-        return (
-            None,
-            grads[:updates, :, : 3 * size],
-            state_grads[0],
-            flat[:, size:].T @ states[:steps].flatten(0, 1),
-            update_grads[:, :size].T @ resets.flatten(0, 1),
-            update_grads.T @ contexts[:updates].flatten(0, 1),
-            grad_energies.sum(dim=0).to(energy.dtype),
-            torch.bmm(weights.permute(1, 2, 0).to(keys.dtype), context_grads.transpose(0, 1)),
-            grad_keys.mul_(energy).to(keys.dtype),
-            None,
-        )
+        return None, *_attending_scan_backward(grad_states, grad_contexts, grad_weights, *ctx.saved_tensors), None
+
+
+@recorded
+def _attending_scan(
+    projected: Tensor,
+    state: Tensor,
+    recurrent: Tensor,
+    reset_weight: Tensor,
+    context_weight: Tensor,
+    energy: Tensor,
+    annotations: Tensor,
+    keys: Tensor,
+    padding_mask: Tensor | None,
+    steps: int,
+) -> tuple[Tensor, ...]:
+    """States, contexts, alpha, the r ∘ s, the activations s~, z and r, and the queries W_a s."""
+    (batch, size), updates = state.shape, len(projected)
+    states = projected.new_empty(updates + 1, batch, size)
+    states[0] = state
+    resets = projected.new_empty(updates, batch, size)
+    activations = torch.empty_like(projected, memory_format=torch.contiguous_format)
+    queries = projected.new_empty(steps, batch, keys.size(-1))
+    contexts = projected.new_empty(steps, batch, annotations.size(-1))
+    precise = torch.promote_types(projected.dtype, torch.float32)
+    weights = projected.new_empty(steps, batch, keys.size(1), dtype=precise)
+    memory, align = Memory(annotations, keys, padding_mask), kernels.Alignment(keys, energy)
+    times_recurrent, times_reset, times_context = map(packed_matmul, (recurrent, reset_weight, context_weight))
+    products = states.new_empty(batch, recurrent.size(0))
+    state_gates, state_query = products.split([2 * size, keys.size(-1)], dim=1)
+    activation, gates = activations.unbind(), activations[..., size:].unbind()
+    query, context, state = queries.unbind(), contexts.unbind(), states.unbind()
+    for i in range(steps):
+        times_recurrent(state[i], None, products)
+        query[i].copy_(state_query)
+        kernels.attend(align(query[i]), memory, weights[i], context[i])
+        if i < updates:
+            times_context(context[i], projected[i], activation[i])
+            gates[i].add_(state_gates)
+            kernels.update_unit(activation[i], state[i], times_reset, resets[i], state[i + 1])
+    return states, contexts, weights, resets, activations, queries
+
+
+@recorded
+def _attending_scan_backward(
+    grad_states: Tensor,
+    grad_contexts: Tensor,
+    grad_weights: Tensor,
+    recurrent: Tensor,
+    reset_weight: Tensor,
+    context_weight: Tensor,
+    energy: Tensor,
+    annotations: Tensor,
+    keys: Tensor,
+    states: Tensor,
+    contexts: Tensor,
+    weights: Tensor,
+    resets: Tensor,
+    activations: Tensor,
+    queries: Tensor,
+) -> tuple[Tensor, ...]:
+    """The gradients of the first eight arguments of :func:`_attending_scan`."""
+    (steps, batch), updates, size = contexts.shape[:2], len(activations), states.size(-1)
+    # Side by side, the gradients of the sums of s~, z and r, and of the queries.
+    grads = activations.new_empty(steps, batch, 3 * size + keys.size(-1))
+    grads[updates:, :, : 3 * size] = 0  # no update follows the last context
+    # dL/d(context) and dL/d(state) of all positions, accumulated in place from the last position to the first.
+    context_grads, state_grads = (
+        grad.clone(memory_format=torch.contiguous_format) for grad in (grad_contexts, grad_states)
+    )
+    # At least float32: in half precision a sum over all positions loses the small terms.
+    grad_keys, grad_energies = (torch.zeros_like(tensor, dtype=weights.dtype) for tensor in (keys, queries[0]))
+    align = kernels.Alignment(keys, energy)
+    transposed = (recurrent.T, reset_weight.T, context_weight.T)
+    times_recurrent, times_reset, times_context = map(packed_matmul, transposed)
+    grad_sums, grad_products = grads[..., : 3 * size].unbind(), grads[..., size:].unbind()
+    grad_query, weight_grad = grads[..., 3 * size :].unbind(), grad_weights.unbind()
+    activation, state, query = activations.unbind(), states.unbind(), queries.unbind()
+    context_grad, state_grad = context_grads.unbind(), state_grads.unbind()
+    for i in reversed(range(steps)):
+        if i < updates:
+            kernels.update_unit_backward(
+                activation[i], state[i], times_reset, state_grad[i + 1], grad_sums[i], state_grad[i]
+            )
+            times_context(grad_sums[i], context_grad[i], context_grad[i])
+        energies_grad = kernels.attend_backward(annotations, weights[i], weight_grad[i], context_grad[i])
+        align.backward(query[i], energies_grad, grad_query[i], grad_keys, grad_energies)
+        times_recurrent(grad_products[i], state_grad[i], state_grad[i])
+    flat = grads.flatten(0, 1)
+    update_grads = flat[: updates * batch, : 3 * size]
+    return (
+        grads[:updates, :, : 3 * size],
+        state_grads[0],
+        flat[:, size:].T @ states[:steps].flatten(0, 1),
+        update_grads[:, :size].T @ resets.flatten(0, 1),
+        update_grads.T @ contexts[:updates].flatten(0, 1),
+        grad_energies.sum(dim=0).to(energy.dtype),
+        torch.bmm(weights.permute(1, 2, 0).to(keys.dtype), context_grads.transpose(0, 1)),
+        grad_keys.mul_(energy).to(keys.dtype),
+    )

@@ -83,15 +83,16 @@ class SearchStep:
         products = torch.split_with_sizes(self.times_state(state), self.state_parts, dim=1)
         width = max(sizes)  # Sentences with fewer hypotheses are filled up with zeros.
         if self.has_attention:
-            queries = pad_sequence(products[1].split(list(sizes)), batch_first=True)  # (batch, width, n')
+            queries = pad_sentences(products[1], sizes)  # (batch, width, n')
             aligned = (queries.unsqueeze(2) + memory.keys.unsqueeze(1)).sigmoid_()
             from_context, weights = average_annotations(F.linear(aligned, self.energy).squeeze(-1), memory)
         else:
             from_context, weights = memory.annotations.repeat_interleave(width, dim=0), None
         if len(words) < len(from_context):
-            is_row = torch.tensor([place < size for size in sizes for place in range(width)], device=words.device)
-            from_context = from_context[is_row]
-            weights = None if weights is None else weights[is_row]
+            numbers = [number * width + place for number, size in enumerate(sizes) for place in range(size)]
+            rows = torch.tensor(numbers, device=words.device)
+            from_context = from_context.index_select(0, rows)
+            weights = None if weights is None else weights.index_select(0, rows)
         for_unit, for_readout = (from_word + from_context).tensor_split((3 * self.size,), dim=1)
         if updates_first:
             after = RecurrentState(state, from_context[:, : 3 * self.size], products[0])
@@ -110,6 +111,8 @@ class SearchStep:
         """[W; W_z; W_r; V_o] E y with the biases b and b_o, ``(rows, 3n + k l)``."""
         if self.table is not None:
             return self.table.index_select(0, words)
+        if words.is_cuda:  # the host would wait for the different words
+            return self.times_word(self.decoder.embedding(words), self.bias)
         words, places = words.unique(return_inverse=True)
         return self.times_word(self.decoder.embedding(words), self.bias).index_select(0, places)
 
@@ -118,3 +121,13 @@ class SearchStep:
         update, reset = (sums[:, self.size :] + gates).sigmoid_().chunk(2, dim=1)
         candidate = self.times_reset_state(reset * state, sums[:, : self.size]).tanh_()
         return torch.lerp(state, candidate, update)
+
+
+def pad_sentences(rows: Tensor, sizes: Sequence[int], value: float = 0.0) -> Tensor:
+    """The rows of each sentence, filled up with ``value``: ``(sentences, most rows, ...)`` from ``(rows, ...)``.
+
+    ``sizes`` are the numbers of rows of the sentences.
+    """
+    if min(sizes) == max(sizes):
+        return rows.unflatten(0, (len(sizes), -1))  # pad_sequence copies each sentence on its own
+    return pad_sequence(rows.split(list(sizes)), batch_first=True, padding_value=value)

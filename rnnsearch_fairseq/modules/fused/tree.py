@@ -10,6 +10,7 @@ from rnnsearch_fairseq.modules.attention import Memory
 from rnnsearch_fairseq.modules.fused import kernels
 from rnnsearch_fairseq.modules.fused.forms import has_fused_form
 from rnnsearch_fairseq.modules.fused.products import packed_matmul
+from rnnsearch_fairseq.modules.fused.recording import recorded
 from rnnsearch_fairseq.modules.tree_decoder import DecoderState, TreeDecoder
 from rnnsearch_fairseq.modules.tree_encoder import Constituents, TreeEncoder
 from rnnsearch_fairseq.modules.tree_lstm import Forest
@@ -19,9 +20,10 @@ class FusedTreeEncoder(TreeEncoder):
     """:class:`~rnnsearch_fairseq.modules.tree_encoder.TreeEncoder` with a hand-written gradient."""
 
     def scan(self, inputs: Tensor, padding_mask: Tensor) -> tuple[Tensor, Tensor]:
+        """As in the base class, but on a GPU not zero at padding."""
         if not has_fused_form(self, FusedTreeEncoder):
             return super().scan(inputs, padding_mask)
-        words = packing(~padding_mask, inputs.device)
+        words = packing(~padding_mask)
         projected = self.lstm.from_input(words.pack(inputs))
         return _LSTMScan.apply(projected, *kernels.like(projected, self.lstm.from_state.weight), words)
 
@@ -41,13 +43,11 @@ class FusedTreeDecoder(TreeDecoder):
     """:class:`~rnnsearch_fairseq.modules.tree_decoder.TreeDecoder` with a hand-written gradient."""
 
     def scan(self, previous_words: Tensor, state: DecoderState, source: Constituents) -> tuple[Tensor, Tensor]:
-        """As in the base class, but zero at padding on the right, except on a GPU."""
+        """As in the base class, but not on a GPU zero at padding on the right."""
         if not has_fused_form(self, FusedTreeDecoder):
             return super().scan(previous_words, state, source)
-        is_word = torch.ones(previous_words.shape, dtype=torch.bool)
-        if not previous_words.is_cuda:  # the host would wait for the lengths
-            is_word = previous_words.ne(self.embedding.padding_idx).flip(1).cummax(dim=1).values.flip(1)
-        words = packing(is_word, previous_words.device)
+        is_word = previous_words.ne(self.embedding.padding_idx).flip(1).cummax(dim=1).values.flip(1)
+        words = packing(is_word)
         projected = self.lstm.from_input(self.embedding(words.pack(previous_words)[words.counts[0] :]))
         recurrent = torch.cat([self.from_fed.weight, self.lstm.from_state.weight], dim=1)
         combining = torch.cat([self.from_state.weight, self.from_context.weight], dim=1)
@@ -68,7 +68,7 @@ class Packing(NamedTuple):
 
     sentences: Tensor
     places: Tensor
-    counts: list[int]
+    counts: tuple[int, ...]
     previous: Tensor
     shape: torch.Size
 
@@ -81,26 +81,34 @@ class Packing(NamedTuple):
         padded = packed.new_zeros(self.shape.numel(), *packed.shape[1:])
         return padded.index_copy_(0, self.places, packed).unflatten(0, self.shape)
 
-    def split(self, *packed: Tensor, begin: int = 0) -> Iterator[tuple[Tensor, ...]]:
-        """Split each of ``packed`` into views, one for each position from ``begin`` on."""
-        return (tensor.split(self.counts[begin:]) for tensor in packed)
 
+def packing(is_word: Tensor) -> Packing:
+    """The packing of a batch. ``is_word`` ``(batch, columns)`` is false at padding, not between words.
 
-def packing(is_word: Tensor, device: torch.device) -> Packing:
-    """The packing of a batch on ``device``. ``is_word`` ``(batch, columns)`` is false at padding, not between words."""
-    is_word = is_word.cpu()  # the host waits for a GPU once
+    On a GPU the host would wait for the lengths. All sentences therefore have ``columns`` words there: their own, then
+    the padding.
+    """
+    (batch, columns), device = is_word.shape, is_word.device
     lengths, firsts = is_word.sum(dim=1), is_word.long().argmax(dim=1)
+    position = torch.arange(columns, device=device).unsqueeze(1)
+    if is_word.is_cuda:
+        sentences = torch.arange(batch, device=device)
+        places = (sentences * columns + (firsts + position) % columns).flatten()
+        previous = torch.arange((columns - 1) * batch, device=device)
+        return Packing(sentences, places, (batch,) * columns, previous, is_word.shape)
     sentences = lengths.argsort(descending=True, stable=True)
-    position = torch.arange(is_word.size(1)).unsqueeze(1)
     has_word = position < lengths[sentences]
-    places = (sentences * is_word.size(1) + firsts[sentences] + position)[has_word]
+    places = (sentences * columns + firsts[sentences] + position)[has_word]
     counts = has_word.sum(dim=1)
     counts = counts[counts > 0]
     distances = counts[:-1].repeat_interleave(counts[1:])
     previous = torch.arange(len(distances)) + int(counts[0]) - distances
-    return Packing(
-        *(tensor.to(device) for tensor in (sentences, places)), counts.tolist(), previous.to(device), is_word.shape
-    )
+    return Packing(sentences, places, tuple(counts.tolist()), previous, is_word.shape)
+
+
+def _split(counts: Sequence[int], *packed: Tensor) -> Iterator[tuple[Tensor, ...]]:
+    """Split each of ``packed`` into views, one for each position."""
+    return (tensor.split(counts) for tensor in packed)
 
 
 class _LSTMScan(torch.autograd.Function):
@@ -108,16 +116,7 @@ class _LSTMScan(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, projected: Tensor, weight: Tensor, words: Packing) -> tuple[Tensor, Tensor]:
-        hiddens, cells = (projected.new_empty(len(projected), weight.size(1)) for _ in range(2))
-        gates = projected.clone()  # the loop adds the products with the states
-        gate, hidden, cell = words.split(gates, hiddens, cells)
-        hidden_before = cell_before = projected.new_zeros(len(words.sentences), weight.size(1))
-        times_state = packed_matmul(weight)
-        for j, count in enumerate(words.counts):
-            if j:
-                times_state(hidden_before[:count], gate[j], gate[j])
-            kernels.apply_cell(gate[j], cell_before[:count], hidden[j], cell[j])
-            hidden_before, cell_before = hidden[j], cell[j]
+        hiddens, cells, gates = _lstm_scan(projected, weight, words.counts)
         ctx.save_for_backward(weight, gates, hiddens, cells)
         ctx.words = words
         return words.unpack(hiddens), words.unpack(cells)
@@ -126,22 +125,44 @@ class _LSTMScan(torch.autograd.Function):
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, grad_hiddens: Tensor, grad_cells: Tensor) -> tuple[Tensor | None, ...]:
         (weight, gates, hiddens, cells), words = ctx.saved_tensors, ctx.words
-        grad_gates = torch.empty_like(gates)
-        # The loop adds the gradients through the next word to those of h and c.
-        gate, cell, grad_gate, grad_hidden, grad_cell = words.split(
-            gates, cells, grad_gates, words.pack(grad_hiddens), words.pack(grad_cells)
-        )
-        times_weight = packed_matmul(weight.T)
-        first, grad_first = (torch.zeros_like(cell[0]) for _ in range(2))  # c before the first words, and its gradient
-        for j, count in reversed(list(enumerate(words.counts))):
-            before, grad_before = (cell[j - 1][:count], grad_cell[j - 1][:count]) if j else (first, grad_first)
-            kernels.apply_cell_backward(
-                gate[j], before, cell[j], grad_hidden[j], grad_cell[j], grad_gate[j], grad_before
-            )
-            if j:
-                grad_hidden_before = grad_hidden[j - 1][:count]
-                times_weight(grad_gate[j], grad_hidden_before, grad_hidden_before)
+        grads = words.pack(grad_hiddens), words.pack(grad_cells)
+        (grad_gates,) = _lstm_scan_backward(*grads, weight, gates, cells, words.counts)
         return grad_gates, grad_gates[words.counts[0] :].T @ hiddens.index_select(0, words.previous), None
+
+
+@recorded
+def _lstm_scan(projected: Tensor, weight: Tensor, counts: tuple[int, ...]) -> tuple[Tensor, ...]:
+    """h, c and the gates of all words, packed."""
+    hiddens, cells = (projected.new_empty(len(projected), weight.size(1)) for _ in range(2))
+    gates = projected.clone()  # the loop adds the products with the states
+    gate, hidden, cell = _split(counts, gates, hiddens, cells)
+    hidden_before = cell_before = projected.new_zeros(counts[0], weight.size(1))
+    times_state = packed_matmul(weight)
+    for j, count in enumerate(counts):
+        if j:
+            times_state(hidden_before[:count], gate[j], gate[j])
+        kernels.apply_cell(gate[j], cell_before[:count], hidden[j], cell[j])
+        hidden_before, cell_before = hidden[j], cell[j]
+    return hiddens, cells, gates
+
+
+@recorded
+def _lstm_scan_backward(
+    grad_hiddens: Tensor, grad_cells: Tensor, weight: Tensor, gates: Tensor, cells: Tensor, counts: tuple[int, ...]
+) -> tuple[Tensor, ...]:
+    """The gradient of the gates' sums."""
+    # The loop adds the gradients through the next word to those of h and c, its arguments.
+    grad_gates = torch.empty_like(gates)
+    gate, cell, grad_gate, grad_hidden, grad_cell = _split(counts, gates, cells, grad_gates, grad_hiddens, grad_cells)
+    times_weight = packed_matmul(weight.T)
+    first, grad_first = (torch.zeros_like(cell[0]) for _ in range(2))  # c before the first words, and its gradient
+    for j, count in reversed(list(enumerate(counts))):
+        before, grad_before = (cell[j - 1][:count], grad_cell[j - 1][:count]) if j else (first, grad_first)
+        kernels.apply_cell_backward(gate[j], before, cell[j], grad_hidden[j], grad_cell[j], grad_gate[j], grad_before)
+        if j:
+            grad_hidden_before = grad_hidden[j - 1][:count]
+            times_weight(grad_gate[j], grad_hidden_before, grad_hidden_before)
+    return (grad_gates,)
 
 
 class _TreeScan(torch.autograd.Function):
@@ -226,57 +247,23 @@ class _DecoderScan(torch.autograd.Function):
         position, and ``recurrent`` is its weight for [s~_{j-1}; s_{j-1}]. ``combining`` and ``bias`` are W_d and b_d.
         (s_1, c_1) are ``(counts[0], d)`` each; ``states`` and ``padding_mask`` are those of ``Constituents``.
         """
-        size, first = hidden.size(1), words.counts[0]
-        states, padding_mask = states.index_select(0, words.sentences), padding_mask.index_select(0, words.sentences)
-        gates = projected.clone()  # the loop adds the other products
-        cells = projected.new_empty(len(words.places), size)
-        vectors = projected.new_empty(len(cells), 3 * size)  # [s~_j; s_j; d_j]
-        precise = torch.promote_types(projected.dtype, torch.float32)
-        weights = projected.new_empty(len(cells), states.size(1), dtype=precise)
-        vectors[:first, size : 2 * size], cells[:first] = hidden, cell
-        vector, cell, alpha = words.split(vectors, cells, weights)
-        (gate,) = words.split(gates, begin=1)
-        times_recurrent, times_combining = map(packed_matmul, (recurrent, combining))
-        for j, count in enumerate(words.counts):
-            attended, hidden, context = vector[j].split(size, dim=1)
-            if j:
-                times_recurrent(vector[j - 1][:count, : 2 * size], gate[j - 1], gate[j - 1])
-                kernels.apply_cell(gate[j - 1], cell[j - 1][:count], hidden, cell[j])
-            energies = torch.bmm(hidden.unsqueeze(1), states[:count].mT).squeeze(1)
-            kernels.attend(energies, Memory(states[:count], None, padding_mask[:count]), alpha[j], context)
-            torch.tanh(times_combining(vector[j][:, size:], bias), out=attended)
-        ctx.save_for_backward(recurrent, combining, states, gates, cells, vectors, weights)
+        chosen = states.index_select(0, words.sentences), padding_mask.index_select(0, words.sentences)
+        vectors, weights, *others = _decoder_scan(
+            projected, recurrent, combining, bias, hidden, cell, *chosen, words.counts
+        )
+        ctx.save_for_backward(recurrent, combining, chosen[0], vectors, weights, *others)
         ctx.words = words
-        return words.unpack(vectors[:, :size]), words.unpack(weights)
+        return words.unpack(vectors[:, : hidden.size(1)]), words.unpack(weights)
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, grad_attended: Tensor, grad_weights: Tensor) -> tuple[Tensor | None, ...]:
-        recurrent, combining, states, gates, cells, vectors, weights = ctx.saved_tensors
+        recurrent, combining, states, vectors, weights, gates, cells = ctx.saved_tensors
         words, size = ctx.words, cells.size(1)
-        grad_gates = torch.empty_like(gates)
-        grad_sums = torch.empty_like(cells)  # of W_d [s_j; d_j] + b_d
-        grad_scores = torch.empty_like(weights)
-        # The loop adds the gradients through position j + 1 to those of s~_j, s_j and c_j.
-        grad_vectors, grad_cells = torch.zeros_like(vectors), torch.zeros_like(cells)
-        grad_vectors[:, :size] = words.pack(grad_attended)
-        cell, vector, alpha, grad_alpha = words.split(cells, vectors, weights, words.pack(grad_weights))
-        grad_sum, grad_vector, grad_cell, grad_score = words.split(grad_sums, grad_vectors, grad_cells, grad_scores)
-        gate, grad_gate = words.split(gates, grad_gates, begin=1)
-        times_recurrent, times_combining = map(packed_matmul, (recurrent.T, combining.T))
-        for j, count in reversed(list(enumerate(words.counts))):
-            grad_attended, grad_hidden, grad_context = grad_vector[j].split(size, dim=1)
-            kernels.tanh_backward(grad_attended, vector[j][:, :size], grad_input=grad_sum[j])
-            times_combining(grad_sum[j], grad_vector[j][:, size:], grad_vector[j][:, size:])
-            grad_score[j].copy_(kernels.attend_backward(states[:count], alpha[j], grad_alpha[j], grad_context))
-            grad_hidden += torch.bmm(grad_score[j].to(states.dtype).unsqueeze(1), states[:count]).squeeze(1)
-            if j:
-                before, grad_before = cell[j - 1][:count], grad_cell[j - 1][:count]
-                kernels.apply_cell_backward(
-                    gate[j - 1], before, cell[j], grad_hidden, grad_cell[j], grad_gate[j - 1], grad_before
-                )
-                grad_states_before = grad_vector[j - 1][:count, : 2 * size]
-                times_recurrent(grad_gate[j - 1], grad_states_before, grad_states_before)
+        grads = words.pack(grad_attended), words.pack(grad_weights)
+        grad_gates, grad_sums, grad_scores, grad_vectors, grad_cells = _decoder_scan_backward(
+            *grads, recurrent, combining, states, vectors, weights, gates, cells, words.counts
+        )
         # The gradient of a state has two parts: through the context, weighted by alpha, and through its score.
         factors = torch.cat([words.unpack(weights), words.unpack(grad_scores)], dim=1).mT.to(states.dtype)
         grad_contexts, hiddens = words.unpack(grad_vectors[:, 2 * size :]), words.unpack(vectors[:, size : 2 * size])
@@ -291,3 +278,77 @@ class _DecoderScan(torch.autograd.Function):
             None,
             None,
         )
+
+
+@recorded
+def _decoder_scan(
+    projected: Tensor,
+    recurrent: Tensor,
+    combining: Tensor,
+    bias: Tensor,
+    hidden: Tensor,
+    cell: Tensor,
+    states: Tensor,
+    padding_mask: Tensor,
+    counts: tuple[int, ...],
+) -> tuple[Tensor, ...]:
+    """[s~_j; s_j; d_j], alpha, the gates and c of all words, packed; sentences in the order of the packing."""
+    size, first, words = hidden.size(1), counts[0], sum(counts)
+    gates = projected.clone()  # the loop adds the other products
+    cells, vectors = (projected.new_empty(words, columns) for columns in (size, 3 * size))
+    precise = torch.promote_types(projected.dtype, torch.float32)
+    weights = projected.new_empty(words, states.size(1), dtype=precise)
+    vectors[:first, size : 2 * size], cells[:first] = hidden, cell
+    vector, cell, alpha = _split(counts, vectors, cells, weights)
+    (gate,) = _split(counts[1:], gates)
+    times_recurrent, times_combining = map(packed_matmul, (recurrent, combining))
+    for j, count in enumerate(counts):
+        attended, hidden, context = vector[j].split(size, dim=1)
+        if j:
+            times_recurrent(vector[j - 1][:count, : 2 * size], gate[j - 1], gate[j - 1])
+            kernels.apply_cell(gate[j - 1], cell[j - 1][:count], hidden, cell[j])
+        energies = torch.bmm(hidden.unsqueeze(1), states[:count].mT).squeeze(1)
+        kernels.attend(energies, Memory(states[:count], None, padding_mask[:count]), alpha[j], context)
+        torch.tanh(times_combining(vector[j][:, size:], bias), out=attended)
+    return vectors, weights, gates, cells
+
+
+@recorded
+def _decoder_scan_backward(
+    grad_attended: Tensor,
+    grad_weights: Tensor,
+    recurrent: Tensor,
+    combining: Tensor,
+    states: Tensor,
+    vectors: Tensor,
+    weights: Tensor,
+    gates: Tensor,
+    cells: Tensor,
+    counts: tuple[int, ...],
+) -> tuple[Tensor, ...]:
+    """The gradients of the gates' sums, W_d [s_j; d_j] + b_d, the scores, [s~_j; s_j; d_j] and c, packed."""
+    size = cells.size(1)
+    grad_gates = torch.empty_like(gates)
+    grad_sums = torch.empty_like(cells)
+    grad_scores = torch.empty_like(weights)
+    # The loop adds the gradients through position j + 1 to those of s~_j, s_j and c_j.
+    grad_vectors, grad_cells = torch.zeros_like(vectors), torch.zeros_like(cells)
+    grad_vectors[:, :size] = grad_attended
+    cell, vector, alpha, grad_alpha = _split(counts, cells, vectors, weights, grad_weights)
+    grad_sum, grad_vector, grad_cell, grad_score = _split(counts, grad_sums, grad_vectors, grad_cells, grad_scores)
+    gate, grad_gate = _split(counts[1:], gates, grad_gates)
+    times_recurrent, times_combining = map(packed_matmul, (recurrent.T, combining.T))
+    for j, count in reversed(list(enumerate(counts))):
+        grad_state, grad_hidden, grad_context = grad_vector[j].split(size, dim=1)
+        kernels.tanh_backward(grad_state, vector[j][:, :size], grad_input=grad_sum[j])
+        times_combining(grad_sum[j], grad_vector[j][:, size:], grad_vector[j][:, size:])
+        grad_score[j].copy_(kernels.attend_backward(states[:count], alpha[j], grad_alpha[j], grad_context))
+        grad_hidden += torch.bmm(grad_score[j].to(states.dtype).unsqueeze(1), states[:count]).squeeze(1)
+        if j:
+            before, grad_before = cell[j - 1][:count], grad_cell[j - 1][:count]
+            kernels.apply_cell_backward(
+                gate[j - 1], before, cell[j], grad_hidden, grad_cell[j], grad_gate[j - 1], grad_before
+            )
+            grad_states_before = grad_vector[j - 1][:count, : 2 * size]
+            times_recurrent(grad_gate[j - 1], grad_states_before, grad_states_before)
+    return grad_gates, grad_sums, grad_scores, grad_vectors, grad_cells

@@ -1,0 +1,84 @@
+"""Where the time of an update, or of a batch's translation, goes on a GPU.
+
+  python -m recipes.benchmark.parts train|generate --vocabulary N [--lengths L] [--batch B] -- OPTIONS
+
+OPTIONS are those of fairseq-train or fairseq-generate, as in recipes.benchmark. The times are means of a few batches,
+with the profiler's own cost; ``wall`` was measured without it.
+"""
+
+import argparse
+import logging
+import sys
+import warnings
+
+from torch.autograd import DeviceType
+from torch.profiler import ProfilerActivity, profile
+
+import rnnsearch_fairseq
+from recipes.benchmark.workloads import WARM_UP, WORKLOADS, Size, clock
+from recipes.reproduce.document import table
+from rnnsearch_fairseq.command_line import program
+
+UPDATES = 5
+LAUNCHES = ("cudaLaunchKernel", "cudaLaunchKernelExC", "cuLaunchKernel", "cuLaunchKernelEx", "cudaGraphLaunch")
+COPIES = ("cudaMemcpyAsync", "cudaMemsetAsync")
+WAITS = ("cudaStreamSynchronize", "cudaDeviceSynchronize", "cudaEventSynchronize", "cudaMemcpy")
+PARTS = ("forward", "backward", "multiply-grads", "clip-grads", "optimizer")  # as fairseq's trainer names them
+
+
+def main() -> None:
+    """Print two tables: the time of the host and of the device, and the device's operations."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("command", choices=list(WORKLOADS))
+    parser.add_argument("--vocabulary", type=int, required=True)
+    parser.add_argument("--lengths", type=int, default=28)
+    parser.add_argument("--batch", type=int, default=80)
+    words = sys.argv[1:]
+    args = parser.parse_args(words[: words.index("--")])
+    rnnsearch_fairseq.register()
+    logging.disable(logging.INFO)
+    warnings.simplefilter("ignore")
+    size = Size(UPDATES, args.vocabulary, args.lengths, args.batch)
+    work = WORKLOADS[args.command](words[words.index("--") + 1 :], size)
+
+    def run() -> None:
+        for batch in work.batches:
+            work.step(batch)
+
+    for batch in work.batches[: WARM_UP + 1]:
+        work.step(batch)
+    wall = min(clock(run)[0] for _ in range(3)) / UPDATES
+    with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as record:
+        clock(run)
+    events = record.key_averages()
+    host = [event for event in events if event.device_type == DeviceType.CPU]
+    device = [event for event in events if event.device_type == DeviceType.CUDA and event.key not in PARTS]
+    rows = [["wall", "", f"{wall * 1e3:.2f}"]]
+    for name, keys in (("launches", LAUNCHES), ("copies", COPIES), ("waits of the host", WAITS)):
+        chosen = [event for event in host if event.key in keys]
+        rows.append([name, *_sums(chosen, "self_cpu_time_total")])
+    rows += [[f"host: {event.key}", *_sums([event], "cpu_time_total")] for event in host if event.key in PARTS]
+    rows.append(["operations of the device", *_sums(device, "self_device_time_total")])
+    print(table(["", "times", "ms"], rows), end="\n\n")
+    device.sort(key=lambda event: -event.self_device_time_total)
+    print(
+        table(
+            ["device", "times", "ms"],
+            [[event.key[:90], *_sums([event], "self_device_time_total")] for event in device[:25]],
+        )
+    )
+    host.sort(key=lambda event: -event.self_cpu_time_total)
+    print(
+        table(
+            ["host", "times", "ms"], [[event.key[:90], *_sums([event], "self_cpu_time_total")] for event in host[:20]]
+        )
+    )
+
+
+def _sums(events: list, attribute: str) -> list[str]:
+    count, microseconds = sum(event.count for event in events), sum(getattr(event, attribute) for event in events)
+    return [f"{count / UPDATES:,.0f}", f"{microseconds / UPDATES / 1e3:.2f}"]
+
+
+if __name__ == "__main__":
+    program(main)()

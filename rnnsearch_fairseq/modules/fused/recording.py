@@ -1,0 +1,103 @@
+"""Loops on a GPU: the operations of a loop are recorded once for each shape of its tensors, and replayed by one call.
+
+A loop over time has a thousand small operations. Python starts them one by one, and a GPU would wait for Python. A CUDA
+graph holds the operations of a loop with the addresses of their tensors, and the GPU starts them itself.
+"""
+
+import functools
+import logging
+import threading
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+logger = logging.getLogger(__name__)
+
+MAX_RECORDINGS = 512  # of all loops together; further shapes run as they are
+Tensors = tuple[Tensor, ...]
+Loop = Callable[..., Tensors]
+_seen: set[Hashable] = set()
+_recordings: dict[Hashable, Loop] = {}
+_buffers: dict[Hashable, Tensor] = {}  # the recordings take turns, so that they share them
+_lock = threading.Lock()
+
+
+def recorded(loop: Loop) -> Loop:
+    """``loop``, but a GPU records its operations when a shape comes for the second time, and replays them from then on.
+
+    The arguments of ``loop`` are tensors and hashable values, and its results are a tuple of new tensors. It may
+    overwrite its arguments, and must not read a value of a tensor on the host. Recordings share memory: use them on one
+    stream at a time.
+    """
+
+    @functools.wraps(loop)
+    def run(*arguments: Any) -> Tensors:
+        device = arguments[0].device
+        if device.type not in RECORDERS:
+            return loop(*arguments)
+        shapes = ((a.shape, a.dtype) if isinstance(a, Tensor) else a for a in arguments)
+        key = (loop, device, torch.is_autocast_enabled(device.type), torch.is_inference_mode_enabled(), *shapes)
+        with _lock:
+            if key not in _recordings and key in _seen and len(_recordings) < MAX_RECORDINGS:
+                _recordings[key] = _record(loop, arguments, device)
+            _seen.add(key)
+            return _recordings.get(key, loop)(*arguments)
+
+    return run
+
+
+def _record(loop: Loop, arguments: Sequence[Any], device: torch.device) -> Loop:
+    """A function that copies its arguments to where the recording reads them, replays it, and copies the results."""
+    fixed = [_buffer("argument", k, a) if isinstance(a, Tensor) else a for k, a in enumerate(arguments)]
+    inputs = [value for value in fixed if isinstance(value, Tensor)]
+
+    def work() -> list[Tensor]:
+        results = loop(*fixed)
+        buffers = [_buffer("result", k, result) for k, result in enumerate(results)]
+        torch._foreach_copy_(buffers, results)
+        return buffers
+
+    try:
+        replay, outputs = RECORDERS[device.type](work, device)
+    except RuntimeError as error:
+        logger.warning(f"{loop.__name__} cannot be recorded as a CUDA graph, so training is slower ({error})")
+        return loop
+
+    def rerun(*arguments: Any) -> Tensors:
+        torch._foreach_copy_(inputs, [value for value in arguments if isinstance(value, Tensor)])
+        replay()
+        results = [torch.empty_like(output) for output in outputs]
+        torch._foreach_copy_(results, outputs)
+        return tuple(results)
+
+    return rerun
+
+
+@torch.inference_mode(False)  # a search and a training share the buffers
+def _buffer(role: str, place: int, like: Tensor) -> Tensor:
+    key = (role, place, like.shape, like.dtype, like.device)
+    if key not in _buffers:
+        _buffers[key] = torch.empty(like.shape, dtype=like.dtype, device=like.device)
+    return _buffers[key]
+
+
+def _record_cuda_graph(
+    work: Callable[[], list[Tensor]], device: torch.device
+) -> tuple[Callable[[], Any], list[Tensor]]:
+    """Record ``work``, without doing it; return the function that does it, and its results."""
+    stream, pool = _stream_and_pool(device)
+    graph = torch.cuda.CUDAGraph()
+    # Other threads, as those that load batches, may go on.
+    with torch.cuda.device(device), torch.cuda.graph(graph, pool, stream, capture_error_mode="thread_local"):
+        results = work()
+    return graph.replay, results
+
+
+@functools.cache
+def _stream_and_pool(device: torch.device) -> tuple[Any, Any]:
+    return torch.cuda.Stream(device), torch.cuda.graph_pool_handle()
+
+
+RECORDERS = {"cuda": _record_cuda_graph}  # by the type of the device
