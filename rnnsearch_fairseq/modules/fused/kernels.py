@@ -5,11 +5,14 @@ Functions that return nothing write their results into their arguments. n is the
 their gradients are ``(batch, n)``.
 """
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
 from rnnsearch_fairseq.modules.attention import Memory, average_annotations
 from rnnsearch_fairseq.modules.fused.products import Product
+from rnnsearch_fairseq.modules.fused.recording import compiled
 
 tanh_backward = torch.ops.aten.tanh_backward.grad_input
 sigmoid_backward = torch.ops.aten.sigmoid_backward.grad_input
@@ -27,9 +30,19 @@ def update_unit(activations: Tensor, state: Tensor, times_reset: Product, reset_
     s_{i-1}, and ``times_reset`` the product with U.
     """
     candidate, update, reset = activations.chunk(3, dim=1)
-    activations[:, state.size(1) :].sigmoid_()
-    torch.mul(reset, state, out=reset_state)
+    _open_gates(update, reset, state, reset_state)
     times_reset(reset_state, candidate, candidate)
+    _update_state(candidate, update, state, after)
+
+
+@compiled
+def _open_gates(update: Tensor, reset: Tensor, state: Tensor, reset_state: Tensor) -> None:
+    update.sigmoid_()
+    torch.mul(reset.sigmoid_(), state, out=reset_state)
+
+
+@compiled
+def _update_state(candidate: Tensor, update: Tensor, state: Tensor, after: Tensor) -> None:
     torch.lerp(state, candidate.tanh_(), update, out=after)
 
 
@@ -43,17 +56,37 @@ def update_unit_backward(
     """
     candidate, update, reset = activations.chunk(3, dim=1)
     grad_candidate, grad_update, grad_reset = grads.chunk(3, dim=1)
+    _update_state_backward(candidate, update, state, grad_after, grad_candidate, grad_update, grad_state)
+    _open_gates_backward(reset, state, times_reset(grad_candidate), grad_reset, grad_state)
+
+
+@compiled
+def _update_state_backward(
+    candidate: Tensor,
+    update: Tensor,
+    state: Tensor,
+    grad_after: Tensor,
+    grad_candidate: Tensor,
+    grad_update: Tensor,
+    grad_state: Tensor,
+) -> None:
     through_update = grad_after * update
     grad_state.add_(grad_after).sub_(through_update)
     tanh_backward(through_update, candidate, grad_input=grad_candidate)
     torch.sub(candidate, state, out=grad_update).mul_(grad_after)
     sigmoid_backward(grad_update, update, grad_input=grad_update)
-    grad_product = times_reset(grad_candidate)  # of r ∘ s_{i-1}
-    torch.mul(grad_product, state, out=grad_reset)
+
+
+@compiled
+def _open_gates_backward(
+    reset: Tensor, state: Tensor, grad_reset_state: Tensor, grad_reset: Tensor, grad_state: Tensor
+) -> None:
+    torch.mul(grad_reset_state, state, out=grad_reset)
     sigmoid_backward(grad_reset, reset, grad_input=grad_reset)
-    grad_state.addcmul_(grad_product, reset)
+    grad_state.addcmul_(grad_reset_state, reset)
 
 
+@compiled
 def attend(energies: Tensor, memory: Memory, weights: Tensor, context: Tensor) -> None:
     """Write alpha_i (Eq. 6) and c_i (Eq. 5) of the energies ``(batch, src_len)`` into ``weights`` and ``context``."""
     average, alpha = average_annotations(energies.unsqueeze(1), memory)
@@ -66,7 +99,13 @@ def attend_backward(annotations: Tensor, weights: Tensor, grad_weights: Tensor, 
 
     ``grad_weights`` is the gradient of alpha_i without its part through c_i, and ``grad_context`` is dL/dc_i.
     """
-    grad_alpha = torch.bmm(grad_context.unsqueeze(1), annotations.mT).squeeze(1).to(weights.dtype).add_(grad_weights)
+    through_context = torch.bmm(grad_context.unsqueeze(1), annotations.mT).squeeze(1)
+    return _softmax_backward(through_context, weights, grad_weights)
+
+
+@compiled
+def _softmax_backward(through_context: Tensor, weights: Tensor, grad_weights: Tensor) -> Tensor:
+    grad_alpha = grad_weights + through_context
     grad_alpha.sub_((weights * grad_alpha).sum(dim=1, keepdim=True))
     return grad_alpha.mul_(weights)
 
@@ -80,14 +119,12 @@ class Alignment:
     """
 
     def __init__(self, keys: Tensor, energy: Tensor) -> None:
-        self.keys, self.energy, self.sigmoids = keys, energy, torch.empty_like(keys)
+        self.keys, self.energy = keys, energy
+        self.sigmoids = None if keys.device.type == "cuda" else torch.empty_like(keys)
 
     def __call__(self, query: Tensor) -> Tensor:
         """The energies ``(batch, src_len)`` up to a constant, which does not change their softmax."""
-        return self._compute_sigmoids(query) @ (2 * self.energy)
-
-    def _compute_sigmoids(self, query: Tensor) -> Tensor:
-        return torch.add(2 * query.unsqueeze(1), self.keys, alpha=2, out=self.sigmoids).sigmoid_()
+        return _align(query, self.keys, self.energy, self.sigmoids)
 
     def backward(
         self, query: Tensor, grad_energies: Tensor, grad_query: Tensor, grad_keys: Tensor, grad_energy: Tensor
@@ -97,15 +134,52 @@ class Alignment:
         ``grad_keys`` ``(batch, src_len, n')`` is to be multiplied by v_a after the last position. ``grad_energy``
         ``(batch, n')`` has one gradient of v_a for each sentence.
         """
-        sigmoids = self._compute_sigmoids(query)
-        grad_energies = grad_energies.to(sigmoids.dtype)
-        if grad_energy.dtype == sigmoids.dtype:
-            grad_energy.unsqueeze(1).baddbmm_(grad_energies.unsqueeze(1), sigmoids, alpha=2)
-        else:
-            grad_energy.add_(torch.bmm(grad_energies.unsqueeze(1), sigmoids).squeeze(1), alpha=2)
-        slope = torch.addcmul(sigmoids, sigmoids, sigmoids, value=-1, out=sigmoids)  # a quarter of 1 - tanh^2
-        torch.mul(torch.bmm(grad_energies.unsqueeze(1), slope).squeeze(1), 4 * self.energy, out=grad_query)
-        grad_keys.addcmul_(grad_energies.unsqueeze(2), slope, value=4)
+        tensors = (query, self.keys, self.energy, self.sigmoids, grad_energies)
+        _align_backward(*tensors, grad_query, grad_keys, grad_energy)
+
+
+def _sigmoids(query: Tensor, keys: Tensor, out: Tensor | None) -> Tensor:
+    return torch.add(2 * query.unsqueeze(1), keys, alpha=2, out=out).sigmoid_()
+
+
+@compiled
+def _align(query: Tensor, keys: Tensor, energy: Tensor, sigmoids: Tensor | None) -> Tensor:
+    if sigmoids is None:  # on a GPU a product would not be compiled together with what is before it
+        return (_sigmoids(query, keys, None) * (2 * energy)).sum(dim=2)
+    return _sigmoids(query, keys, sigmoids) @ (2 * energy)
+
+
+@compiled
+def _align_backward(
+    query: Tensor,
+    keys: Tensor,
+    energy: Tensor,
+    sigmoids: Tensor | None,
+    grad_energies: Tensor,
+    grad_query: Tensor,
+    grad_keys: Tensor,
+    grad_energy: Tensor,
+) -> None:
+    weigh = _product if sigmoids is not None else _sum
+    sigmoids = _sigmoids(query, keys, sigmoids)
+    grad_energies = grad_energies.to(sigmoids.dtype)
+    if weigh is _product and grad_energy.dtype == sigmoids.dtype:
+        grad_energy.unsqueeze(1).baddbmm_(grad_energies.unsqueeze(1), sigmoids, alpha=2)
+    else:
+        grad_energy.add_(weigh(grad_energies, sigmoids), alpha=2)
+    slope = torch.addcmul(sigmoids, sigmoids, sigmoids, value=-1, out=sigmoids)  # a quarter of 1 - tanh^2
+    torch.mul(weigh(grad_energies, slope), 4 * energy, out=grad_query)
+    grad_keys.addcmul_(grad_energies.unsqueeze(2), slope, value=4)
+
+
+def _product(weights: Tensor, rows: Tensor) -> Tensor:
+    """The sum of the ``rows`` ``(batch, src_len, n')``, weighted by ``weights`` ``(batch, src_len)``."""
+    return torch.bmm(weights.unsqueeze(1), rows).squeeze(1)
+
+
+def _sum(weights: Tensor, rows: Tensor) -> Tensor:
+    """The same where it is compiled together with the operations around it."""
+    return (weights.unsqueeze(2) * rows).sum(dim=1)
 
 
 def apply_cell(gates: Tensor, child_cells: Tensor, hidden: Tensor, cell: Tensor) -> None:
@@ -115,11 +189,16 @@ def apply_cell(gates: Tensor, child_cells: Tensor, hidden: Tensor, cell: Tensor)
     ``(batch, k n)`` are the c_m side by side. ``hidden`` and ``cell`` ``(batch, n)`` receive h and c.
     """
     size = cell.size(1)
-    gates[:, :-size].sigmoid_()
-    gates[:, -size:].tanh_()
-    in_gate, *forget_gates, out_gate, candidate = gates.split(size, dim=1)
-    torch.mul(in_gate, candidate, out=cell)
-    for forget_gate, child in zip(forget_gates, child_cells.split(size, dim=1)):
+    _apply_cell(gates.split(size, dim=1), child_cells.split(size, dim=1), hidden, cell)
+
+
+@compiled
+def _apply_cell(gates: Sequence[Tensor], child_cells: Sequence[Tensor], hidden: Tensor, cell: Tensor) -> None:
+    for gate in gates[:-1]:
+        gate.sigmoid_()
+    in_gate, *forget_gates, out_gate, candidate = gates
+    torch.mul(in_gate, candidate.tanh_(), out=cell)
+    for forget_gate, child in zip(forget_gates, child_cells):
         cell.addcmul_(forget_gate, child)
     torch.tanh(cell, out=hidden).mul_(out_gate)
 
@@ -139,18 +218,32 @@ def apply_cell_backward(
     the gradients of h and c.
     """
     size = cell.size(1)
-    in_gate, *forget_gates, out_gate, candidate = gates.split(size, dim=1)
-    grad_in, *grad_forget_gates, grad_out, grad_candidate = grad_gates.split(size, dim=1)
+    tensors = (gates, child_cells, grad_gates, grad_child_cells)
+    _apply_cell_backward(*(tensor.split(size, dim=1) for tensor in tensors), cell, grad_hidden, grad_cell)
+
+
+@compiled
+def _apply_cell_backward(
+    gates: Sequence[Tensor],
+    child_cells: Sequence[Tensor],
+    grad_gates: Sequence[Tensor],
+    grad_child_cells: Sequence[Tensor],
+    cell: Tensor,
+    grad_hidden: Tensor,
+    grad_cell: Tensor,
+) -> None:
+    in_gate, *forget_gates, out_gate, candidate = gates
+    grad_in, *grad_forget_gates, grad_out, grad_candidate = grad_gates
     squashed = torch.tanh(cell)
     grad_cell = torch.ops.aten.tanh_backward(grad_hidden * out_gate, squashed).add_(grad_cell)
     torch.mul(grad_cell, candidate, out=grad_in)
     torch.mul(grad_hidden, squashed, out=grad_out)
     torch.mul(grad_cell, in_gate, out=grad_candidate)
     for forget_gate, child, grad_forget, grad_child in zip(
-        forget_gates, child_cells.split(size, dim=1), grad_forget_gates, grad_child_cells.split(size, dim=1)
+        forget_gates, child_cells, grad_forget_gates, grad_child_cells
     ):
         torch.mul(grad_cell, child, out=grad_forget)
         grad_child.addcmul_(grad_cell, forget_gate)
-    grad_sums = grad_gates[:, :-size]
-    sigmoid_backward(grad_sums, gates[:, :-size], grad_input=grad_sums)
+    for gate, grad_gate in zip(gates[:-1], grad_gates[:-1]):
+        sigmoid_backward(grad_gate, gate, grad_input=grad_gate)
     tanh_backward(grad_candidate, candidate, grad_input=grad_candidate)

@@ -8,6 +8,7 @@ import functools
 import logging
 import threading
 from collections.abc import Callable, Hashable, Sequence
+from contextvars import ContextVar
 from typing import Any
 
 import torch
@@ -22,6 +23,8 @@ _seen: set[Hashable] = set()
 _recordings: dict[Hashable, Loop] = {}
 _buffers: dict[Hashable, Tensor] = {}  # the recordings take turns, so that they share them
 _lock = threading.Lock()
+_compiles = ContextVar("compiles", default=False)
+_uncompiled: set[Callable[..., Any]] = set()  # functions that could not be compiled
 
 
 def recorded(loop: Loop) -> Loop:
@@ -35,15 +38,32 @@ def recorded(loop: Loop) -> Loop:
     @functools.wraps(loop)
     def run(*arguments: Any) -> Tensors:
         device = arguments[0].device
-        if device.type not in RECORDERS:
+        if device.type not in RECORDERS or torch.is_inference_mode_enabled():  # a search takes many shapes
             return loop(*arguments)
         shapes = ((a.shape, a.dtype) if isinstance(a, Tensor) else a for a in arguments)
-        key = (loop, device, torch.is_autocast_enabled(device.type), torch.is_inference_mode_enabled(), *shapes)
+        key = (loop, device, torch.is_autocast_enabled(device.type), *shapes)
         with _lock:
             if key not in _recordings and key in _seen and len(_recordings) < MAX_RECORDINGS:
                 _recordings[key] = _record(loop, arguments, device)
             _seen.add(key)
             return _recordings.get(key, loop)(*arguments)
+
+    return run
+
+
+def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+    """``function``, compiled by PyTorch while a loop is recorded: of many operations it makes one or two."""
+    on_gpu = functools.cache(lambda: torch.compile(function))
+
+    @functools.wraps(function)
+    def run(*arguments: Any) -> Any:
+        if function not in _uncompiled and _compiles.get():
+            try:
+                return on_gpu()(*arguments)
+            except Exception as error:  # of many kinds, as without a C compiler
+                _uncompiled.add(function)
+                logger.warning(f"{function.__name__} cannot be compiled, so training is slower ({error})")
+        return function(*arguments)
 
     return run
 
@@ -86,12 +106,17 @@ def _buffer(role: str, place: int, like: Tensor) -> Tensor:
 def _record_cuda_graph(
     work: Callable[[], list[Tensor]], device: torch.device
 ) -> tuple[Callable[[], Any], list[Tensor]]:
-    """Record ``work``, without doing it; return the function that does it, and its results."""
+    """Record ``work``; return the function that does it, and its results."""
     stream, pool = _stream_and_pool(device)
-    graph = torch.cuda.CUDAGraph()
-    # Other threads, as those that load batches, may go on.
-    with torch.cuda.device(device), torch.cuda.graph(graph, pool, stream, capture_error_mode="thread_local"):
-        results = work()
+    graph, before = torch.cuda.CUDAGraph(), _compiles.set(True)
+    try:
+        with torch.cuda.device(device):
+            work()  # compiles its functions
+            # Other threads, as those that load batches, may go on.
+            with torch.cuda.graph(graph, pool, stream, capture_error_mode="thread_local"):
+                results = work()
+    finally:
+        _compiles.reset(before)
     return graph.replay, results
 
 
