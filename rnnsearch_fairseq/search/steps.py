@@ -73,6 +73,24 @@ class Candidate(NamedTuple):
     word: int
 
 
+class Continuations(NamedTuple):
+    """The likeliest candidates of a sentence, best first, as a list of each of their values: few objects for Python.
+
+    ``ends`` is whether one of them is an end-of-sentence, or impossible.
+    """
+
+    totals: Sequence[float]
+    parents: Sequence[int]
+    words: Sequence[int]
+    ends: bool
+
+    def candidates(self) -> Iterator[Candidate]:
+        """The possible ones, each made when it is asked for."""
+        for candidate in map(Candidate, self.totals, self.parents, self.words):
+            if candidate.total > -math.inf:
+                yield candidate
+
+
 class Finished(NamedTuple):
     """A finished hypothesis: the score that ranks it, and the step and candidate of its last word."""
 
@@ -82,9 +100,8 @@ class Finished(NamedTuple):
 
 
 class Step(NamedTuple):
-    """One step: the attention of its rows ``(rows, columns)`` or None, and the candidates that the next step continues.
-
-    The candidates are kept as one list of each of their values, which Python's garbage collector need not search.
+    """One step: the attention of its rows ``(rows, columns)`` or None, and the candidates that the next step continues,
+    as a list of each of their values.
     """
 
     weights: Tensor | None
@@ -136,6 +153,18 @@ class Beam(ABC):
                 when it is asked for.
             step: the number of the step, from 0.
         """
+
+    def takes_the_best(self, step: int) -> bool:
+        """Whether :meth:`advance` would choose the first ``width`` candidates, if none is an end-of-sentence."""
+        return step + 1 < self.limit
+
+    def continue_with(self, found: "Continuations", step: int) -> tuple[Sequence[float], Sequence[int], Sequence[int]]:
+        """The totals, parents and words of the candidates to continue, best first; none ends the search."""
+        if not found.ends and self.takes_the_best(step):
+            return found.totals[: self.width], found.parents[: self.width], found.words[: self.width]
+        chosen = self.advance(found.candidates(), step)
+        totals, parents, words = zip(*chosen) if chosen else ((), (), ())
+        return totals, parents, words
 
     def end_term(self, step: int) -> float:
         """What is added to the log-probability of end-of-sentence."""
@@ -196,8 +225,8 @@ class BeamSearch:
         live, state = list(zip(batch.sentences, beams)), batch.state
         words, totals, sizes = [EOS] * len(beams), [0.0] * len(beams), [1] * len(beams)
         while live:
+            step, before = len(history), torch.tensor(totals, dtype=torch.float64, device=batch.device)
             log_probs, weights, state = batch.model.step(torch.tensor(words, device=batch.device), state)
-            step = len(history)
             log_probs[:, PAD].fill_(-math.inf)
             if options.unkpen:
                 log_probs[:, UNK].sub_(options.unkpen)
@@ -209,24 +238,21 @@ class BeamSearch:
             if any(end_terms):
                 log_probs[:, EOS].add_(log_probs.new_tensor(_repeat(end_terms, sizes)))
             count = max(beam.candidates_per_row * beam.width for _, beam in live)
-            best = best_continuations(log_probs, log_probs.new_tensor(totals), sizes, count)
-            continued = [beam.advance(candidates, step) for (_, beam), candidates in zip(live, best)]
-            columns = zip(*(candidate for rows in continued for candidate in rows))
-            totals, parents, words = map(list, columns) if any(continued) else ([], [], [])
+            best = best_continuations(log_probs, before.to(log_probs.dtype), sizes, count)
+            continued = [beam.continue_with(found, step) for (_, beam), found in zip(live, best)]
+            totals, parents, words = ([value for rows in continued for value in rows[k]] for k in range(3))
             history.append(Step(weights, totals, parents, words))
-            live = [pair for pair, rows in zip(live, continued) if rows]
+            live = [pair for pair, rows in zip(live, continued) if rows[0]]
             if live:
-                sizes = [len(rows) for rows in continued if rows]
+                sizes = [len(rows[0]) for rows in continued if rows[0]]
                 state = batch.model.select(state, parents)
             if live and batch.on_step is not None:
-                best_rows = (trace_back(history, row) for row in accumulate(sizes[:-1], initial=0))
-                batch.on_step({sentence: [c.word for c in path] for (sentence, _), path in zip(live, best_rows)})
+                best_rows = accumulate(sizes[:-1], initial=0)
+                batch.on_step({sentence: trace_back(history, row)[2] for (sentence, _), row in zip(live, best_rows)})
         return read_hypotheses(beams, history, options.unkpen)
 
 
-def best_continuations(
-    log_probs: Tensor, totals: Tensor, sizes: Sequence[int], count: int
-) -> list[Iterator[Candidate]]:
+def best_continuations(log_probs: Tensor, totals: Tensor, sizes: Sequence[int], count: int) -> list[Continuations]:
     """The ``count`` likeliest possible continuations of each sentence, best first.
 
     All of them are in the ``count`` groups of words with the largest maxima, so that only these groups are searched.
@@ -249,27 +275,27 @@ def best_continuations(
     values = log_probs.take(places).add_(totals[rows].unsqueeze(2))
     values.masked_fill_(greatest.eq(-math.inf).unsqueeze(2) | (words >= size), -math.inf)
     best, columns = values.flatten(1).topk(min(count, values[0].numel()), dim=1)
+    numbers = places.flatten(1).gather(1, columns)
+    words = numbers % size
+    mixed = (words.eq(EOS) | best.eq(-math.inf)).any(dim=1)
+    integers = torch.cat([numbers // size, words, mixed.unsqueeze(1)], dim=1).tolist()
     continuations = []
-    for sums, numbers in zip(best.tolist(), places.flatten(1).gather(1, columns).tolist()):
+    for sums, values in zip(best.tolist(), integers):
         if math.isnan(sums[0]):
             raise InputError("the model's scores are not numbers: its training has diverged; give another checkpoint")
-        continuations.append(_read_candidates(sums, numbers, size))
+        continuations.append(Continuations(sums, values[: len(sums)], values[len(sums) : -1], bool(values[-1])))
     return continuations
 
 
-def _read_candidates(sums: Sequence[float], numbers: Sequence[int], size: int) -> Iterator[Candidate]:
-    for total, number in zip(sums, numbers):
-        if total > -math.inf:
-            yield Candidate(total, *divmod(number, size))
-
-
-def trace_back(history: Sequence[Step], row: int) -> list[Candidate]:
-    """The words, in order, of the hypothesis that is ``row`` after the last step of ``history``."""
-    path = []
+def trace_back(history: Sequence[Step], row: int) -> tuple[list[float], list[int], list[int]]:
+    """The totals, parents and words, in order, of the hypothesis that is ``row`` after the last step of ``history``."""
+    totals, parents, words = [], [], []
     for step in reversed(history):
-        path.append(Candidate(step.totals[row], step.parents[row], step.words[row]))
-        row = path[-1].parent
-    return path[::-1]
+        totals.append(step.totals[row])
+        words.append(step.words[row])
+        row = step.parents[row]
+        parents.append(row)
+    return totals[::-1], parents[::-1], words[::-1]
 
 
 def _repeat(values: Sequence[Any], sizes: Sequence[int]) -> list[Any]:
@@ -282,23 +308,29 @@ def read_hypotheses(beams: Sequence[Beam], history: list[Step], unkpen: float) -
     """The finished hypotheses of each beam, best first; their log-probabilities are without the penalty ``unkpen``."""
     ranked = [sorted(beam.finished, key=lambda finished: -finished.score) for beam in beams]
     flat = [finished for hypotheses in ranked for finished in hypotheses]
-    paths = [[*trace_back(history[: finished.step], finished.last.parent), finished.last] for finished in flat]
-    lengths = [len(path) for path in paths]
-    gains = [
-        candidate.total - before + (unkpen if candidate.word == UNK else 0.0)
-        for path in paths
-        for candidate, before in zip(path, [0.0, *(earlier.total for earlier in path)])
-    ]
-    logprobs = torch.tensor(gains, dtype=torch.float64).split(lengths)
+    if not flat:
+        return [[] for _ in beams]
+    paths = []
+    for finished in flat:
+        before = trace_back(history[: finished.step], finished.last.parent)
+        paths.append([[*values, last] for values, last in zip(before, finished.last)])
+    lengths = [len(words) for _, _, words in paths]
+    totals = torch.tensor([total for values, _, _ in paths for total in values], dtype=torch.float64)
+    before = totals.roll(1)
+    before[[0, *accumulate(lengths[:-1])]] = 0
+    gains = totals - before
+    if unkpen:
+        is_unknown = torch.tensor([word == UNK for _, _, words in paths for word in words])
+        gains[is_unknown] += unkpen
     weights: Sequence[Tensor | None] = [None] * len(flat)
-    if flat and history[0].weights is not None:
+    if history[0].weights is not None:
         first = [0, *accumulate(len(step.weights) for step in history)]
-        rows = torch.tensor([first[number] + c.parent for path in paths for number, c in enumerate(path)])
+        rows = torch.tensor([begin + parent for _, parents, _ in paths for begin, parent in zip(first, parents)])
         every = torch.cat([step.weights for step in history])
-        weights = every[rows.to(every.device)].cpu().split(lengths)
+        weights = every.index_select(0, rows.to(every.device)).cpu().split(lengths)
     hypotheses = (
-        Hypothesis([candidate.word for candidate in path], finished.score, gain, attention)
-        for finished, path, gain, attention in zip(flat, paths, logprobs, weights)
+        Hypothesis(words, finished.score, gain, attention)
+        for finished, (_, _, words), gain, attention in zip(flat, paths, gains.split(lengths), weights)
     )
     return [list(islice(hypotheses, len(finished))) for finished in ranked]
 

@@ -26,6 +26,9 @@ class Tree2SeqBeam(Beam):
         """log p(target length | source length) of a translation that ends now."""
         return 0.0 if self.statistics is None else self.statistics.log_prob(self.length - 1, step)
 
+    def takes_the_best(self, step: int) -> bool:
+        return super().takes_the_best(step) and not self.finished
+
     def advance(self, candidates: Iterable[Candidate], step: int) -> list[Candidate]:
         # Of equal scores, continuations come first.
         competing: list[tuple[float, Candidate | Finished]] = [
