@@ -234,11 +234,17 @@ class Generator:
         if self.search_model is None:
             self.search_model = search_model(list(map(halves, self.models)))
         batch = self.search.search(self.search_model, words, None if trees is None else Forest(*trees))
-        return [[self._convert(hypothesis, row) for hypothesis in best] for best, row in zip(batch, words.cpu())]
+        flat = [hypothesis for best in batch for hypothesis in best]
+        ids = torch.tensor([word for hypothesis in flat for word in hypothesis.words])
+        tokens = iter(ids.split([len(hypothesis.words) for hypothesis in flat]))
+        scores = iter(torch.tensor([hypothesis.score for hypothesis in flat], dtype=torch.float64))
+        return [
+            [self._convert(hypothesis, row, next(tokens), next(scores)) for hypothesis in best]
+            for best, row in zip(batch, words.cpu())
+        ]
 
-    def _convert(self, hypothesis: Hypothesis, source: Tensor) -> dict[str, Any]:
-        tokens, weights = torch.tensor(hypothesis.words), hypothesis.weights
-        alignment: Any = []
+    def _convert(self, hypothesis: Hypothesis, source: Tensor, tokens: Tensor, score: Tensor) -> dict[str, Any]:
+        weights, alignment = hypothesis.weights, []
         if weights is not None:
             weights = weights[:, : len(source)]
             if self.print_alignment is not None:
@@ -246,7 +252,7 @@ class Generator:
                 alignment = extract(weights, source, tokens, PAD, EOS)
         return {
             "tokens": tokens,
-            "score": hypothesis.logprobs.new_tensor(hypothesis.score),
+            "score": score,
             "attention": torch.empty(0) if weights is None else weights.T,  # (src_len, tgt_len)
             "alignment": alignment,
             "positional_scores": hypothesis.logprobs,

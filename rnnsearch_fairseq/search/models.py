@@ -18,7 +18,7 @@ from rnnsearch_fairseq.modules.fused.rnn import FusedDecoder
 from rnnsearch_fairseq.modules.fused.search_step import SearchStep
 from rnnsearch_fairseq.modules.fused.tree import FusedTreeDecoder
 from rnnsearch_fairseq.modules.tree_lstm import Forest
-from rnnsearch_fairseq.search.steps import SearchModel
+from rnnsearch_fairseq.search.steps import SearchModel, send
 
 
 def search_model(halves: Sequence[tuple[nn.Module, nn.Module]]) -> SearchModel:
@@ -79,8 +79,8 @@ class _Network:
         device = state.recurrent[0].device
         source = state.source
         if before != after:
-            source = select_rows(source, torch.tensor(source_rows, device=device))
-        return _State(select_rows(state.recurrent, torch.tensor(rows, device=device)), source, sentences)
+            source = select_rows(source, send(source_rows, device))
+        return _State(select_rows(state.recurrent, send(rows, device)), source, sentences)
 
 
 def select_rows(value: Any, rows: Tensor) -> Any:

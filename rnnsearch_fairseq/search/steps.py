@@ -7,7 +7,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate, islice
+from itertools import accumulate, islice, repeat
 from typing import Any, NamedTuple, Protocol
 
 import torch
@@ -225,20 +225,21 @@ class BeamSearch:
         live, state = list(zip(batch.sentences, beams)), batch.state
         words, totals, sizes = [EOS] * len(beams), [0.0] * len(beams), [1] * len(beams)
         while live:
-            step, before = len(history), torch.tensor(totals, dtype=torch.float64, device=batch.device)
-            log_probs, weights, state = batch.model.step(torch.tensor(words, device=batch.device), state)
+            step = len(history)
+            sums, row_words = send(totals, batch.device, torch.float64), send(words, batch.device)
+            log_probs, weights, state = batch.model.step(row_words, state)
             log_probs[:, PAD].fill_(-math.inf)
             if options.unkpen:
                 log_probs[:, UNK].sub_(options.unkpen)
             must_end = [beam.must_end(step) for _, beam in live]
             if any(must_end):
-                rows = torch.tensor(_repeat(must_end, sizes), device=batch.device)
+                rows = send(_repeat(must_end, sizes), batch.device)
                 log_probs[rows, :EOS] = log_probs[rows, EOS + 1 :] = -math.inf
             end_terms = [beam.end_term(step) for _, beam in live]
             if any(end_terms):
-                log_probs[:, EOS].add_(log_probs.new_tensor(_repeat(end_terms, sizes)))
+                log_probs[:, EOS].add_(send(_repeat(end_terms, sizes), batch.device, log_probs.dtype))
             count = max(beam.candidates_per_row * beam.width for _, beam in live)
-            best = best_continuations(log_probs, before.to(log_probs.dtype), sizes, count)
+            best = best_continuations(log_probs, sums.to(log_probs.dtype), sizes, count)
             continued = [beam.continue_with(found, step) for (_, beam), found in zip(live, best)]
             totals, parents, words = ([value for rows in continued for value in rows[k]] for k in range(3))
             history.append(Step(weights, totals, parents, words))
@@ -248,8 +249,14 @@ class BeamSearch:
                 state = batch.model.select(state, parents)
             if live and batch.on_step is not None:
                 best_rows = accumulate(sizes[:-1], initial=0)
-                batch.on_step({sentence: trace_back(history, row)[2] for (sentence, _), row in zip(live, best_rows)})
+                batch.on_step({sentence: trace_back(history, row) for (sentence, _), row in zip(live, best_rows)})
         return read_hypotheses(beams, history, options.unkpen)
+
+
+def send(values: Sequence[Any], device: torch.device, dtype: torch.dtype | None = None) -> Tensor:
+    """``values`` as a tensor on ``device``, without waiting for a GPU's earlier work."""
+    tensor = torch.tensor(values, dtype=dtype)
+    return tensor.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else tensor
 
 
 def best_continuations(log_probs: Tensor, totals: Tensor, sizes: Sequence[int], count: int) -> list[Continuations]:
@@ -267,7 +274,7 @@ def best_continuations(log_probs: Tensor, totals: Tensor, sizes: Sequence[int], 
     maxima = torch.cat([full.unflatten(1, (groups - 1, GROUP)).amax(dim=2), last.amax(dim=1, keepdim=True)], dim=1)
     greatest = pad_sentences(maxima + totals.unsqueeze(1), sizes, -math.inf).flatten(1)
     greatest, chosen = greatest.topk(min(count, greatest.size(1)), dim=1, sorted=False)  # (sentences, count)
-    first_rows = torch.tensor([*accumulate(sizes[:-1], initial=0)], device=chosen.device).unsqueeze(1)
+    first_rows = send([*accumulate(sizes[:-1], initial=0)], chosen.device).unsqueeze(1)
     # A sentence with fewer rows than others has padding, whose maxima are minus infinity; its row numbers mean nothing.
     rows = (chosen // groups + first_rows).clamp_(max=len(log_probs) - 1)
     words = (chosen % groups * GROUP).unsqueeze(2) + torch.arange(GROUP, device=chosen.device)
@@ -287,15 +294,13 @@ def best_continuations(log_probs: Tensor, totals: Tensor, sizes: Sequence[int], 
     return continuations
 
 
-def trace_back(history: Sequence[Step], row: int) -> tuple[list[float], list[int], list[int]]:
-    """The totals, parents and words, in order, of the hypothesis that is ``row`` after the last step of ``history``."""
-    totals, parents, words = [], [], []
+def trace_back(history: Sequence[Step], row: int) -> list[int]:
+    """The words, in order, of the hypothesis that is ``row`` after the last step of ``history``."""
+    words = []
     for step in reversed(history):
-        totals.append(step.totals[row])
         words.append(step.words[row])
         row = step.parents[row]
-        parents.append(row)
-    return totals[::-1], parents[::-1], words[::-1]
+    return words[::-1]
 
 
 def _repeat(values: Sequence[Any], sizes: Sequence[int]) -> list[Any]:
@@ -310,27 +315,26 @@ def read_hypotheses(beams: Sequence[Beam], history: list[Step], unkpen: float) -
     flat = [finished for hypotheses in ranked for finished in hypotheses]
     if not flat:
         return [[] for _ in beams]
-    paths = []
-    for finished in flat:
-        before = trace_back(history[: finished.step], finished.last.parent)
-        paths.append([[*values, last] for values, last in zip(before, finished.last)])
-    lengths = [len(words) for _, _, words in paths]
-    totals = torch.tensor([total for values, _, _ in paths for total in values], dtype=torch.float64)
-    before = totals.roll(1)
-    before[[0, *accumulate(lengths[:-1])]] = 0
-    gains = totals - before
+    steps = torch.tensor([finished.step for finished in flat])
+    # Totals, parents and words (hypotheses, T), from the last word to the first.
+    table = torch.zeros(len(flat), 1 + int(steps.max()), 3, dtype=torch.float64)
+    table[torch.arange(len(flat)), steps] = torch.tensor([finished.last for finished in flat], dtype=torch.float64)
+    for number in reversed(range(table.size(1) - 1)):
+        goes_on = torch.where(steps > number)[0]
+        chosen = torch.tensor(history[number][1:], dtype=torch.float64).T
+        table[goes_on, number] = chosen[table[goes_on, number + 1, 1].long()]
+    totals, parents, words = table[..., 0], table[..., 1].long(), table[..., 2].long()
+    gains = totals.diff(dim=1, prepend=totals.new_zeros(len(flat), 1))
     if unkpen:
-        is_unknown = torch.tensor([word == UNK for _, _, words in paths for word in words])
-        gains[is_unknown] += unkpen
-    weights: Sequence[Tensor | None] = [None] * len(flat)
+        gains[words.eq(UNK)] += unkpen
+    weights: Any = repeat(None)
     if history[0].weights is not None:
-        first = [0, *accumulate(len(step.weights) for step in history)]
-        rows = torch.tensor([begin + parent for _, parents, _ in paths for begin, parent in zip(first, parents)])
+        first = torch.tensor([0, *accumulate(len(step.weights) for step in history[: table.size(1) - 1])])
         every = torch.cat([step.weights for step in history])
-        weights = every.index_select(0, rows.to(every.device)).cpu().split(lengths)
+        weights = every.index_select(0, (parents + first).flatten().to(every.device)).cpu().unflatten(0, parents.shape)
     hypotheses = (
-        Hypothesis(words, finished.score, gain, attention)
-        for finished, (_, _, words), gain, attention in zip(flat, paths, gains.split(lengths), weights)
+        Hypothesis(ids[: end + 1], finished.score, gain[: end + 1], None if alpha is None else alpha[: end + 1])
+        for finished, end, ids, gain, alpha in zip(flat, steps.tolist(), words.tolist(), gains, weights)
     )
     return [list(islice(hypotheses, len(finished))) for finished in ranked]
 

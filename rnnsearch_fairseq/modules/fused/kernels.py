@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from rnnsearch_fairseq.modules.attention import Memory, average_annotations
+from rnnsearch_fairseq.modules.attention import Memory
 from rnnsearch_fairseq.modules.fused.products import Product
 from rnnsearch_fairseq.modules.fused.recording import compiled
 
@@ -23,22 +23,32 @@ def like(model: Tensor, *tensors: Tensor) -> list[Tensor]:
     return [tensor.to(model.dtype).contiguous() for tensor in tensors]
 
 
-def update_unit(activations: Tensor, state: Tensor, times_reset: Product, reset_state: Tensor, after: Tensor) -> None:
+def update_unit(
+    activations: Tensor,
+    state: Tensor,
+    gates: Tensor | None,
+    times_reset: Product,
+    reset_state: Tensor,
+    after: Tensor,
+) -> None:
     """One step of the gated unit (A.1.1): write r ∘ s_{i-1} into ``reset_state`` and s_i into ``after``.
 
-    ``activations`` are the sums of s~, z and r, except U [r ∘ s_{i-1}]; s~, z and r overwrite them. ``state`` is
-    s_{i-1}, and ``times_reset`` the product with U.
+    ``activations`` are the sums of s~, z and r, except U [r ∘ s_{i-1}] and, if not None, ``gates`` ``(batch, 2n)``,
+    terms of z and r; s~, z and r overwrite them. ``state`` is s_{i-1}, and ``times_reset`` the product with U.
     """
     candidate, update, reset = activations.chunk(3, dim=1)
-    _open_gates(update, reset, state, reset_state)
+    _open_gates(update, reset, state, (None, None) if gates is None else gates.chunk(2, dim=1), reset_state)
     times_reset(reset_state, candidate, candidate)
     _update_state(candidate, update, state, after)
 
 
 @compiled
-def _open_gates(update: Tensor, reset: Tensor, state: Tensor, reset_state: Tensor) -> None:
-    update.sigmoid_()
-    torch.mul(reset.sigmoid_(), state, out=reset_state)
+def _open_gates(
+    update: Tensor, reset: Tensor, state: Tensor, terms: Sequence[Tensor | None], reset_state: Tensor
+) -> None:
+    for gate, term in zip((update, reset), terms):
+        (gate if term is None else gate.add_(term)).sigmoid_()
+    torch.mul(reset, state, out=reset_state)
 
 
 @compiled
@@ -86,12 +96,20 @@ def _open_gates_backward(
     grad_state.addcmul_(grad_reset_state, reset)
 
 
-@compiled
 def attend(energies: Tensor, memory: Memory, weights: Tensor, context: Tensor) -> None:
-    """Write alpha_i (Eq. 6) and c_i (Eq. 5) of the energies ``(batch, src_len)`` into ``weights`` and ``context``."""
-    average, alpha = average_annotations(energies.unsqueeze(1), memory)
-    context.copy_(average)
-    weights.copy_(alpha)
+    """Write alpha_i (Eq. 6) and c_i (Eq. 5) of the energies ``(batch, src_len)`` into ``weights`` and ``context``.
+
+    As in :func:`~rnnsearch_fairseq.modules.attention.average_annotations`, in two parts.
+    """
+    alpha = _softmax(energies, memory.padding_mask, weights).to(context.dtype)
+    torch.bmm(alpha.unsqueeze(1), memory.annotations, out=context.unsqueeze(1))
+
+
+@compiled
+def _softmax(energies: Tensor, padding_mask: Tensor | None, weights: Tensor) -> Tensor:
+    if padding_mask is not None:
+        energies = energies.masked_fill(padding_mask, -torch.inf)
+    return weights.copy_(torch.softmax(energies, dim=1, dtype=weights.dtype))
 
 
 def attend_backward(annotations: Tensor, weights: Tensor, grad_weights: Tensor, grad_context: Tensor) -> Tensor:

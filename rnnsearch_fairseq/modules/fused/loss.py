@@ -2,12 +2,14 @@
 
 import functools
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from rnnsearch_fairseq.modules.fused.products import linear, transposed_product
+from rnnsearch_fairseq.modules.fused.recording import compiled, compiling
 
 # Words whose costs are computed together: few enough to stay in a CPU's cache; on a GPU few launches matter more.
 ROWS, ROWS_ON_GPU = 64, 4096
@@ -55,7 +57,8 @@ class _SoftmaxLoss(torch.autograd.Function):
         else:  # the cost alone needs the scores of a few words at a time
             scores, parts = None, (linear(rows, weight, bias) for rows in features.split(size))
         ctx.save_for_backward(features, weight, scores)
-        loss, nll = functools.reduce(torch.add, map(cost, parts, targets.split(size)))
+        with compiling(features.device) if needs_gradient else nullcontext():
+            loss, nll = functools.reduce(torch.add, map(cost, parts, targets.split(size)))
         ctx.mark_non_differentiable(nll)
         return loss.clone(), nll  # a view must not be changed in place, as fairseq does with the cost
 
@@ -69,6 +72,7 @@ class _SoftmaxLoss(torch.autograd.Function):
         return grad_features, grad_weight, grads.sum(dim=0).mul_(scale), None, None, None
 
 
+@compiled
 def _softmax_cost(
     scores: Tensor, targets: Tensor, padding_idx: int | None, keep_gradient: bool, smoothing: float
 ) -> Tensor:

@@ -7,7 +7,8 @@ graph holds the operations of a loop with the addresses of their tensors, and th
 import functools
 import logging
 import threading
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
@@ -52,7 +53,7 @@ def recorded(loop: Loop) -> Loop:
 
 
 def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
-    """``function``, compiled by PyTorch while a loop is recorded: of many operations it makes one or two."""
+    """``function``; within :func:`compiling`, PyTorch compiles its many operations into one or two."""
     on_gpu = functools.cache(lambda: torch.compile(function))
 
     @functools.wraps(function)
@@ -68,6 +69,16 @@ def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
+@contextmanager
+def compiling(device: torch.device) -> Iterator[None]:
+    """Compile the functions that are made by :func:`compiled`, if ``device`` is a GPU."""
+    before = _compiles.set(device.type == "cuda")
+    try:
+        yield
+    finally:
+        _compiles.reset(before)
+
+
 def _record(loop: Loop, arguments: Sequence[Any], device: torch.device) -> Loop:
     """A function that copies its arguments to where the recording reads them, replays it, and copies the results."""
     fixed = [_buffer("argument", k, a) if isinstance(a, Tensor) else a for k, a in enumerate(arguments)]
@@ -76,7 +87,7 @@ def _record(loop: Loop, arguments: Sequence[Any], device: torch.device) -> Loop:
     def work() -> list[Tensor]:
         results = loop(*fixed)
         buffers = [_buffer("result", k, result) for k, result in enumerate(results)]
-        torch._foreach_copy_(buffers, results)
+        _copy(buffers, results)
         return buffers
 
     try:
@@ -86,13 +97,25 @@ def _record(loop: Loop, arguments: Sequence[Any], device: torch.device) -> Loop:
         return loop
 
     def rerun(*arguments: Any) -> Tensors:
-        torch._foreach_copy_(inputs, [value for value in arguments if isinstance(value, Tensor)])
+        _copy(inputs, [value for value in arguments if isinstance(value, Tensor)])
         replay()
         results = [torch.empty_like(output) for output in outputs]
-        torch._foreach_copy_(results, outputs)
+        _copy(results, outputs)
         return tuple(results)
 
     return rerun
+
+
+def _copy(targets: Sequence[Tensor], sources: Sequence[Tensor]) -> None:
+    """Copy all ``sources``, the contiguous ones of a precision by one call."""
+    together: dict[torch.dtype, list[tuple[Tensor, Tensor]]] = {}
+    for target, source in zip(targets, sources):
+        if source.is_contiguous():
+            together.setdefault(source.dtype, []).append((target, source))
+        else:
+            target.copy_(source)
+    for pairs in together.values():
+        torch._foreach_copy_(*map(list, zip(*pairs)))
 
 
 @torch.inference_mode(False)  # a search and a training share the buffers
@@ -108,15 +131,12 @@ def _record_cuda_graph(
 ) -> tuple[Callable[[], Any], list[Tensor]]:
     """Record ``work``; return the function that does it, and its results."""
     stream, pool = _stream_and_pool(device)
-    graph, before = torch.cuda.CUDAGraph(), _compiles.set(True)
-    try:
-        with torch.cuda.device(device):
-            work()  # compiles its functions
-            # Other threads, as those that load batches, may go on.
-            with torch.cuda.graph(graph, pool, stream, capture_error_mode="thread_local"):
-                results = work()
-    finally:
-        _compiles.reset(before)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.device(device), compiling(device):
+        work()  # compiles its functions
+        # Other threads, as those that load batches, may go on.
+        with torch.cuda.graph(graph, pool, stream, capture_error_mode="thread_local"):
+            results = work()
     return graph.replay, results
 
 

@@ -125,7 +125,7 @@ def _scan(
     for j in range(steps)[:: -1 if reverse else 1]:
         before, after = state[j + first], state[j + last]
         times_gates(before, gates[j], gates[j])
-        kernels.update_unit(activation[j], before, times_reset, reset_state[j], after)
+        kernels.update_unit(activation[j], before, None, times_reset, reset_state[j], after)
     return states, resets, activations
 
 
@@ -212,31 +212,27 @@ def _attending_scan(
     padding_mask: Tensor | None,
     steps: int,
 ) -> tuple[Tensor, ...]:
-    """States, contexts, alpha, the r ∘ s, the activations s~, z and r, and the queries W_a s."""
+    """States, contexts, alpha, the r ∘ s, the activations s~, z and r, and the products [U_z; U_r; W_a] s."""
     (batch, size), updates = state.shape, len(projected)
     states = projected.new_empty(updates + 1, batch, size)
     states[0] = state
     resets = projected.new_empty(updates, batch, size)
-    activations = torch.empty_like(projected, memory_format=torch.contiguous_format)
-    queries = projected.new_empty(steps, batch, keys.size(-1))
+    activations = projected.clone(memory_format=torch.contiguous_format)
+    products = projected.new_empty(steps, batch, len(recurrent))
     contexts = projected.new_empty(steps, batch, annotations.size(-1))
     precise = torch.promote_types(projected.dtype, torch.float32)
     weights = projected.new_empty(steps, batch, keys.size(1), dtype=precise)
     memory, align = Memory(annotations, keys, padding_mask), kernels.Alignment(keys, energy)
     times_recurrent, times_reset, times_context = map(packed_matmul, (recurrent, reset_weight, context_weight))
-    products = states.new_empty(batch, recurrent.size(0))
-    state_gates, state_query = products.split([2 * size, keys.size(-1)], dim=1)
-    activation, gates = activations.unbind(), activations[..., size:].unbind()
-    query, context, state = queries.unbind(), contexts.unbind(), states.unbind()
+    gates, query = (part.unbind() for part in products.split([2 * size, keys.size(-1)], dim=2))
+    product, context, state, activation = (t.unbind() for t in (products, contexts, states, activations))
     for i in range(steps):
-        times_recurrent(state[i], None, products)
-        query[i].copy_(state_query)
+        times_recurrent(state[i], None, product[i])
         kernels.attend(align(query[i]), memory, weights[i], context[i])
         if i < updates:
-            times_context(context[i], projected[i], activation[i])
-            gates[i].add_(state_gates)
-            kernels.update_unit(activation[i], state[i], times_reset, resets[i], state[i + 1])
-    return states, contexts, weights, resets, activations, queries
+            times_context(context[i], activation[i], activation[i])
+            kernels.update_unit(activation[i], state[i], gates[i], times_reset, resets[i], state[i + 1])
+    return states, contexts, weights, resets, activations, products
 
 
 @recorded
@@ -255,7 +251,7 @@ def _attending_scan_backward(
     weights: Tensor,
     resets: Tensor,
     activations: Tensor,
-    queries: Tensor,
+    products: Tensor,
 ) -> tuple[Tensor, ...]:
     """The gradients of the first eight arguments of :func:`_attending_scan`."""
     (steps, batch), updates, size = contexts.shape[:2], len(activations), states.size(-1)
@@ -267,6 +263,7 @@ def _attending_scan_backward(
         grad.clone(memory_format=torch.contiguous_format) for grad in (grad_contexts, grad_states)
     )
     # At least float32: in half precision a sum over all positions loses the small terms.
+    queries = products[..., 2 * size :]
     grad_keys, grad_energies = (torch.zeros_like(tensor, dtype=weights.dtype) for tensor in (keys, queries[0]))
     align = kernels.Alignment(keys, energy)
     transposed = (recurrent.T, reset_weight.T, context_weight.T)
