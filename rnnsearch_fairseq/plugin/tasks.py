@@ -237,7 +237,7 @@ class Generator:
         flat = [hypothesis for best in batch for hypothesis in best]
         ids = torch.tensor([word for hypothesis in flat for word in hypothesis.words])
         tokens = iter(ids.split([len(hypothesis.words) for hypothesis in flat]))
-        scores = iter(torch.tensor([hypothesis.score for hypothesis in flat], dtype=torch.float64))
+        scores = iter(torch.tensor([hypothesis.score for hypothesis in flat], dtype=torch.float64).unbind())
         return [
             [self._convert(hypothesis, row, next(tokens), next(scores)) for hypothesis in best]
             for best, row in zip(batch, words.cpu())
