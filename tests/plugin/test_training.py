@@ -103,7 +103,10 @@ def start(data: Path, folder: Path, *words: str, **stop: Any) -> tuple[subproces
     log = folder / f"{len(list(folder.glob('*.log')))}.log"
     program = ["python", "-m", "tests.plugin.stopped", json.dumps(stop)] if stop else ["fairseq-train"]
     command = [*program, data, *COMMON, "--save-dir", folder / "saved", "--num-workers", "0", *words]
-    variables = {**os.environ, "PYTHONPATH": str(ROOT)}
+    variables = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]),
+    }
     with log.open("wb") as output:
         process = subprocess.Popen(command, env=variables, stdout=output, stderr=subprocess.STDOUT)
     return process, Trained(folder / "saved", log)
