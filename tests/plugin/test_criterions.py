@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 from fairseq.criterions import FairseqCriterion, build_criterion
 from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterion
 from fairseq.data import LanguagePairDataset
@@ -17,6 +18,7 @@ from fairseq.logging import metrics
 from omegaconf import OmegaConf
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.plugin import criterions
@@ -114,6 +116,53 @@ def test_gradients_are_averaged_over_nothing_words_or_sentences(
     loss, size, log, _ = run(build(name, sentence_avg=by_sentence), model.train(trains), sample)
     counts = {"ntokens": len(TARGETS), "nsentences": len(trees.TARGETS), "sample_size": divisor}
     assert size == divisor and log.items() >= {"loss": loss, **counts}.items()
+
+
+def test_padding_that_rounds_lengths_up_changes_nothing() -> None:
+    (model, sample), criterion = KINDS["rnnsearch"], build("summed_nll")
+    net = sample["net_input"]
+    wider = {
+        **sample,
+        "target": F.pad(sample["target"], (0, 3), value=PAD),
+        "net_input": {
+            **net,
+            "src_tokens": F.pad(net["src_tokens"], (4, 0), value=PAD),
+            "prev_output_tokens": F.pad(net["prev_output_tokens"], (0, 3), value=PAD),
+        },
+    }
+    (loss, _, _, gradients), expected = (run(criterion, model.eval(), batch) for batch in (wider, sample))
+    torch.testing.assert_close((loss, gradients), (expected[0], expected[3]), rtol=0, atol=1e-12)
+
+
+class Waits(TorchDispatchMode):
+    """Counts the operations for which a host waits until a GPU has finished."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.operations: list[str] = []
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        indices = args[1] if function is torch.ops.aten.index.Tensor else []
+        if function in WAITING or any(index is not None and index.dtype == torch.bool for index in indices):
+            self.operations.append(str(function))
+        return function(*args, **kwargs or {})
+
+
+WAITING = {torch.ops.aten.item.default, torch.ops.aten._local_scalar_dense.default, torch.ops.aten.nonzero.default}
+WAITING |= {torch.ops.aten.masked_select.default, torch.ops.aten.equal.default, torch.ops.aten.unique_dim.default}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_update_does_not_wait_for_a_gpu(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the softmax: BlackOut draws again the negatives that are the target, and asks how many these are."""
+    (model, sample), criterion = KINDS[kind], build("summed_nll")
+    with Waits() as on_cpu:
+        run(criterion, model.train(), sample)
+    assert on_cpu.operations  # of which the mode takes notice
+    monkeypatch.setattr(Tensor, "is_cuda", True)
+    with Waits() as on_gpu:
+        run(criterion, model.train(), sample)
+    assert on_gpu.operations == []
 
 
 def test_logged_means_are_over_all_words_and_sentences() -> None:

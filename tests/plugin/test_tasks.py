@@ -143,6 +143,16 @@ def test_the_workers_of_an_epoch_end_with_it(data: str, way: str) -> None:
     assert {*multiprocessing.active_children()} == earlier
 
 
+@pytest.mark.parametrize(("cpu", "rounded"), [(False, True), (True, False)])
+def test_lengths_are_rounded_up_on_a_gpu(data: str, cpu: bool, rounded: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    task = make_task(one_shard(data), cpu=cpu, tree_lang="tree")
+    batches = list(make_iterator(task).next_epoch_itr())
+    columns = {batch[side].size(1) for batch in batches for side in ("target",)}
+    columns |= {batch["net_input"]["src_tokens"].size(1) for batch in batches}
+    assert (columns <= {8, 16, 24, 32}) == rounded
+
+
 def test_limits_and_order_are_of_training_pairs_only(data: str) -> None:
     task = make_task(one_shard(data), max_words=20, pool_batches=2)
     task.load_dataset("valid")

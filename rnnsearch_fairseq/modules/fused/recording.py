@@ -61,6 +61,8 @@ def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
         if function not in _uncompiled and _compiles.get():
             try:
                 return on_gpu()(*arguments)
+            except torch.OutOfMemoryError:
+                raise
             except Exception as error:  # of many kinds, as without a C compiler
                 _uncompiled.add(function)
                 logger.warning(f"{function.__name__} cannot be compiled, so training is slower ({error})")

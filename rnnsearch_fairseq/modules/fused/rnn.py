@@ -63,7 +63,7 @@ class FusedDecoder(Decoder):
                 memory.keys,
             )
             states, contexts, weights = _AttendingScan.apply(
-                steps, projected, *kernels.like(projected, *tensors), memory.padding_mask
+                projected, *kernels.like(projected, *tensors), memory.padding_mask, steps
             )
         read_states = states[1:] if self.reads_current_state else states[:steps]
         return DecoderStep(read_states, contexts, weights, states[-1])
@@ -77,26 +77,13 @@ def _scan_unit(
 
 
 class _UnitScan(torch.autograd.Function):
-    """The states of a gated unit (A.1.1) over a sentence."""
+    """The states of :func:`_scan`, with a gradient."""
 
     @staticmethod
-    def forward(
-        ctx: Any,
-        projected: Tensor,
-        state: Tensor,
-        gate_weight: Tensor,
-        reset_weight: Tensor,
-        mask: Tensor | None,
-        reverse: bool,
-    ) -> Tensor:
-        """The states between the positions, ``(steps + 1, batch, n)``: s_0 is the first, or the last if ``reverse``.
-
-        ``projected`` ``(steps, batch, 3n)`` is [W x + b; W_z x; W_r x], plus [C c; C_z c; C_r c] with a context. The
-        weights are [U_z; U_r] and U. ``mask`` ``(steps, batch, 1)`` is true at padding, where the state is copied.
-        """
-        states, *others = _scan(projected, state, gate_weight, reset_weight, mask, reverse)
-        ctx.save_for_backward(gate_weight, reset_weight, states, *others)
-        ctx.reverse = reverse
+    def forward(ctx: Any, *arguments: Any) -> Tensor:
+        states, *others = _scan(*arguments)
+        ctx.save_for_backward(*arguments[2:4], states, *others)
+        ctx.reverse = arguments[-1]
         return states
 
     @staticmethod
@@ -109,7 +96,12 @@ class _UnitScan(torch.autograd.Function):
 def _scan(
     projected: Tensor, state: Tensor, gate_weight: Tensor, reset_weight: Tensor, mask: Tensor | None, reverse: bool
 ) -> tuple[Tensor, ...]:
-    """The states, the r ∘ s, and s~, z and r of all positions."""
+    """The states of a gated unit (A.1.1) over a sentence, the r ∘ s, and s~, z and r of all positions.
+
+    The states between the positions are ``(steps + 1, batch, n)``: s_0 is the first, or the last if ``reverse``.
+    ``projected`` ``(steps, batch, 3n)`` is [W x + b; W_z x; W_r x], plus [C c; C_z c; C_r c] with a context. The
+    weights are [U_z; U_r] and U. ``mask`` ``(steps, batch, 1)`` is true at padding, where the state is copied.
+    """
     steps, size = len(projected), state.size(1)
     first, last = (1, 0) if reverse else (0, 1)  # of position j, the states before and after it are j + first, j + last
     states = projected.new_empty(steps + 1, *state.shape)
@@ -162,41 +154,18 @@ def _scan_backward(
 
 
 class _AttendingScan(torch.autograd.Function):
-    """States, contexts and alignments of a decoder with an alignment model, given the words.
-
-    There are ``steps`` contexts and ``len(projected)`` updates. In the original code's order, no update follows the
-    last context, so that there is one update fewer. In the paper's order the numbers are equal.
-    """
+    """States, contexts and alignments of :func:`_attending_scan`, with a gradient."""
 
     @staticmethod
-    def forward(
-        ctx: Any,
-        steps: int,
-        projected: Tensor,
-        state: Tensor,
-        recurrent: Tensor,
-        reset_weight: Tensor,
-        context_weight: Tensor,
-        energy: Tensor,
-        annotations: Tensor,
-        keys: Tensor,
-        padding_mask: Tensor | None,
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """States from s_0 on, ``(updates + 1, batch, n)``, c ``(steps, batch, 2n)``, alpha ``(steps, batch, src_len)``.
-
-        ``projected`` ``(updates, batch, 3n)`` is [W x + b; W_z x; W_r x] of the words. The weights are [U_z; U_r; W_a],
-        U and [C; C_z; C_r], and ``energy`` is v_a ``(n',)``; the rest is a ``Memory``.
-        """
-        weights = (recurrent, reset_weight, context_weight, energy)
-        memory = (annotations, keys)
-        states, contexts, alpha, *others = _attending_scan(projected, state, *weights, *memory, padding_mask, steps)
-        ctx.save_for_backward(*weights, *memory, states, contexts, alpha, *others)
+    def forward(ctx: Any, *arguments: Any) -> tuple[Tensor, Tensor, Tensor]:
+        states, contexts, alpha, *others = _attending_scan(*arguments)
+        ctx.save_for_backward(*arguments[2:8], states, contexts, alpha, *others)
         return states, contexts, alpha
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, grad_states: Tensor, grad_contexts: Tensor, grad_weights: Tensor) -> Gradients:
-        return None, *_attending_scan_backward(grad_states, grad_contexts, grad_weights, *ctx.saved_tensors), None
+        return *_attending_scan_backward(grad_states, grad_contexts, grad_weights, *ctx.saved_tensors), None, None
 
 
 @recorded
@@ -212,7 +181,17 @@ def _attending_scan(
     padding_mask: Tensor | None,
     steps: int,
 ) -> tuple[Tensor, ...]:
-    """States, contexts, alpha, the r ∘ s, the activations s~, z and r, and the products [U_z; U_r; W_a] s."""
+    """States, contexts and alignments of a decoder with an alignment model, given the words.
+
+    There are ``steps`` contexts and ``len(projected)`` updates. In the original code's order, no update follows the
+    last context, so that there is one update fewer. In the paper's order the numbers are equal.
+
+    ``projected`` ``(updates, batch, 3n)`` is [W x + b; W_z x; W_r x] of the words. The weights are [U_z; U_r; W_a], U
+    and [C; C_z; C_r], and ``energy`` is v_a ``(n',)``; the rest is a ``Memory``.
+
+    The results are the states from s_0 on, ``(updates + 1, batch, n)``, c ``(steps, batch, 2n)``, alpha ``(steps,
+    batch, src_len)``, the r ∘ s, the activations s~, z and r, and the products [U_z; U_r; W_a] s.
+    """
     (batch, size), updates = state.shape, len(projected)
     states = projected.new_empty(updates + 1, batch, size)
     states[0] = state

@@ -52,8 +52,8 @@ class FusedTreeDecoder(TreeDecoder):
         recurrent = torch.cat([self.from_fed.weight, self.lstm.from_state.weight], dim=1)
         combining = torch.cat([self.from_state.weight, self.from_context.weight], dim=1)
         starts = (tensor.index_select(0, words.sentences[: words.counts[0]]) for tensor in state[:2])
-        tensors = kernels.like(projected, recurrent, combining, self.from_state.bias, *starts, source.states)
-        return _DecoderScan.apply(projected, *tensors, source.padding_mask, words)
+        states, *tensors = kernels.like(projected, source.states, recurrent, combining, self.from_state.bias, *starts)
+        return _DecoderScan.apply(states, source.padding_mask, words, projected, *tensors)
 
 
 class Packing(NamedTuple):
@@ -226,34 +226,18 @@ def _siblings(table: Tensor, phrases: int) -> Tensor:
 
 
 class _DecoderScan(torch.autograd.Function):
-    """The decoder over all target positions."""
+    """s~ ``(batch, tgt_len, d)`` and alpha ``(batch, tgt_len, src_len + most_phrases)``, zero at padding on a CPU."""
 
     @staticmethod
     def forward(
-        ctx: Any,
-        projected: Tensor,
-        recurrent: Tensor,
-        combining: Tensor,
-        bias: Tensor,
-        hidden: Tensor,
-        cell: Tensor,
-        states: Tensor,
-        padding_mask: Tensor,
-        words: Packing,
+        ctx: Any, states: Tensor, padding_mask: Tensor, words: Packing, *tensors: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """s~ ``(batch, tgt_len, d)`` and alpha ``(batch, tgt_len, src_len + most_phrases)``, zero at padding.
-
-        ``projected`` ``(..., 4d)`` are the LSTM's products with the packed y_{j-1}, without those of the first
-        position, and ``recurrent`` is its weight for [s~_{j-1}; s_{j-1}]. ``combining`` and ``bias`` are W_d and b_d.
-        (s_1, c_1) are ``(counts[0], d)`` each; ``states`` and ``padding_mask`` are those of ``Constituents``.
-        """
-        chosen = states.index_select(0, words.sentences), padding_mask.index_select(0, words.sentences)
-        vectors, weights, *others = _decoder_scan(
-            projected, recurrent, combining, bias, hidden, cell, *chosen, words.counts
-        )
-        ctx.save_for_backward(recurrent, combining, chosen[0], vectors, weights, *others)
+        """``tensors`` are the first six arguments of :func:`_decoder_scan`. The others are not packed."""
+        states, padding_mask = (tensor.index_select(0, words.sentences) for tensor in (states, padding_mask))
+        vectors, weights, *others = _decoder_scan(*tensors, states, padding_mask, words.counts)
+        ctx.save_for_backward(*tensors[1:3], states, vectors, weights, *others)
         ctx.words = words
-        return words.unpack(vectors[:, : hidden.size(1)]), words.unpack(weights)
+        return words.unpack(vectors[:, : states.size(2)]), words.unpack(weights)
 
     @staticmethod
     @torch.autograd.function.once_differentiable
@@ -268,15 +252,15 @@ class _DecoderScan(torch.autograd.Function):
         factors = torch.cat([words.unpack(weights), words.unpack(grad_scores)], dim=1).mT.to(states.dtype)
         grad_contexts, hiddens = words.unpack(grad_vectors[:, 2 * size :]), words.unpack(vectors[:, size : 2 * size])
         return (
+            factors @ torch.cat([grad_contexts, hiddens], dim=1),
+            None,
+            None,
             grad_gates,
             grad_gates.T @ vectors[:, : 2 * size].index_select(0, words.previous),
             grad_sums.T @ vectors[:, size:],
             grad_sums.sum(dim=0),
             grad_vectors[: words.counts[0], size : 2 * size],
             grad_cells[: words.counts[0]],
-            factors @ torch.cat([grad_contexts, hiddens], dim=1),
-            None,
-            None,
         )
 
 
@@ -292,7 +276,12 @@ def _decoder_scan(
     padding_mask: Tensor,
     counts: tuple[int, ...],
 ) -> tuple[Tensor, ...]:
-    """[s~_j; s_j; d_j], alpha, the gates and c of all words, packed; sentences in the order of the packing."""
+    """The decoder over all target positions: [s~_j; s_j; d_j], alpha, the gates and c of all words, packed.
+
+    ``projected`` ``(..., 4d)`` are the LSTM's products with the packed y_{j-1}, without those of the first position,
+    and ``recurrent`` is its weight for [s~_{j-1}; s_{j-1}]. ``combining`` and ``bias`` are W_d and b_d. (s_1, c_1) are
+    ``(counts[0], d)`` each; ``states`` and ``padding_mask`` are those of ``Constituents``, in the packing's order.
+    """
     size, first, words = hidden.size(1), counts[0], sum(counts)
     gates = projected.clone()  # the loop adds the other products
     cells, vectors = (projected.new_empty(words, columns) for columns in (size, 3 * size))
