@@ -52,7 +52,7 @@ def main() -> None:
         clock(run)
     events = record.key_averages()
     host = [event for event in events if event.device_type == DeviceType.CPU]
-    device = [event for event in events if event.device_type == DeviceType.CUDA and event.key not in PARTS]
+    device = [event for event in events if event.device_type == DeviceType.CUDA and not event.is_user_annotation]
     rows = [["wall", "", f"{wall * 1e3:.2f}"]]
     for name, keys in (("launches", LAUNCHES), ("copies", COPIES), ("waits of the host", WAITS)):
         chosen = [event for event in host if event.key in keys]
