@@ -10,6 +10,8 @@ import argparse
 import logging
 import sys
 import warnings
+from collections.abc import Sequence
+from typing import Any
 
 from torch.autograd import DeviceType
 from torch.profiler import ProfilerActivity, profile
@@ -17,7 +19,7 @@ from torch.profiler import ProfilerActivity, profile
 import rnnsearch_fairseq
 from recipes.benchmark.workloads import WARM_UP, WORKLOADS, Size, clock
 from recipes.reproduce.document import table
-from rnnsearch_fairseq.command_line import program
+from rnnsearch_fairseq.command_line import count, program
 
 UPDATES = 5
 LAUNCHES = ("cudaLaunchKernel", "cudaLaunchKernelExC", "cuLaunchKernel", "cuLaunchKernelEx", "cudaGraphLaunch")
@@ -28,18 +30,23 @@ PARTS = ("forward", "backward", "multiply-grads", "clip-grads", "optimizer")  # 
 
 def main() -> None:
     """Print two tables: the time of the host and of the device, and the device's operations."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("command", choices=list(WORKLOADS))
-    parser.add_argument("--vocabulary", type=int, required=True)
-    parser.add_argument("--lengths", type=int, default=28)
-    parser.add_argument("--batch", type=int, default=80)
     words = sys.argv[1:]
-    args = parser.parse_args(words[: words.index("--")])
+    end = words.index("--") if "--" in words else len(words)
+    parser = argparse.ArgumentParser(
+        prog="python -m recipes.benchmark.parts",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("command", choices=list(WORKLOADS))
+    parser.add_argument("--vocabulary", type=count, required=True, help="entries of made-up dictionaries")
+    parser.add_argument("--lengths", type=count, default=28, help="random words of a sentence, with its end (28)")
+    parser.add_argument("--batch", type=count, default=80, help="random sentence pairs in a batch (80)")
+    args = parser.parse_args(words[:end])
     rnnsearch_fairseq.register()
     logging.disable(logging.INFO)
     warnings.simplefilter("ignore")
     size = Size(UPDATES, args.vocabulary, args.lengths, args.batch)
-    work = WORKLOADS[args.command](words[words.index("--") + 1 :], size)
+    work = WORKLOADS[args.command](words[end + 1 :], size)
 
     def run() -> None:
         for batch in work.batches:
@@ -60,24 +67,14 @@ def main() -> None:
     rows += [[f"host: {event.key}", *_sums([event], "cpu_time_total")] for event in host if event.key in PARTS]
     rows.append(["operations of the device", *_sums(device, "self_device_time_total")])
     print(table(["", "times", "ms"], rows), end="\n\n")
-    device.sort(key=lambda event: -event.self_device_time_total)
-    print(
-        table(
-            ["device", "times", "ms"],
-            [[event.key[:90], *_sums([event], "self_device_time_total")] for event in device[:25]],
-        )
-    )
-    host.sort(key=lambda event: -event.self_cpu_time_total)
-    print(
-        table(
-            ["host", "times", "ms"], [[event.key[:90], *_sums([event], "self_cpu_time_total")] for event in host[:20]]
-        )
-    )
+    for name, chosen, time in (("device", device, "self_device_time_total"), ("host", host, "self_cpu_time_total")):
+        longest = sorted(chosen, key=lambda event: -getattr(event, time))[:25]
+        print(table([name, "times", "ms"], [[event.key[:90], *_sums([event], time)] for event in longest]), end="\n\n")
 
 
-def _sums(events: list, attribute: str) -> list[str]:
-    count, microseconds = sum(event.count for event in events), sum(getattr(event, attribute) for event in events)
-    return [f"{count / UPDATES:,.0f}", f"{microseconds / UPDATES / 1e3:.2f}"]
+def _sums(events: Sequence[Any], attribute: str) -> list[str]:
+    times, microseconds = sum(event.count for event in events), sum(getattr(event, attribute) for event in events)
+    return [f"{times / UPDATES:,.0f}", f"{microseconds / UPDATES / 1e3:.2f}"]
 
 
 if __name__ == "__main__":
