@@ -31,25 +31,21 @@ class AdadeltaConfig(FairseqDataclass):
 
 
 class _Adadelta(torch.optim.Adadelta):
-    """On a GPU the update of a parameter is one kernel, which reads and writes memory once. PyTorch's are eight."""
+    """On a GPU one kernel updates a parameter, and reads and writes memory once. PyTorch's kernels do so eight times.
+
+    There the state's number of steps, which Adadelta does not need, stays zero.
+    """
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         device = self.param_groups[0]["params"][0].device
-        if device.type != "cuda":
+        if device.type != "cuda" or closure is not None:
             return super().step(closure)
         with compiling(device):
             for group in self.param_groups:
-                parameters = [parameter for parameter in group["params"] if parameter.grad is not None]
-                for parameter in parameters:
-                    if not self.state[parameter]:
-                        zeros = {name: torch.zeros_like(parameter) for name in ("square_avg", "acc_delta")}
-                        self.state[parameter] = {"step": torch.zeros(()), **zeros}
-                states = [self.state[parameter] for parameter in parameters]
-                averages = ([state[name] for state in states] for name in ("square_avg", "acc_delta"))
-                gradients = [parameter.grad for parameter in parameters]
-                options = (group[name] for name in ("lr", "rho", "eps", "weight_decay"))
-                _update(parameters, gradients, *averages, *options)
+                tensors: list[list[Tensor]] = [[] for _ in range(5)]  # as of `_update`, and the numbers of steps
+                self._init_group(group, *tensors)
+                _update(*tensors[:4], *(group[name] for name in ("lr", "rho", "eps", "weight_decay")))
 
 
 @compiled

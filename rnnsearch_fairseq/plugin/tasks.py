@@ -34,7 +34,7 @@ from rnnsearch_fairseq.text.preparation import RECORD, find_preparations
 logger = logging.getLogger(__name__)
 
 HELP = {known.name: {"help": known.metadata["help"]} for known in fields(SearchOptions)}
-COLUMNS_ON_GPU = 8  # a batch has a multiple of this many columns there, since each shape of a loop is recorded once
+COLUMNS_ON_GPU = 8  # their number is rounded up to a multiple of this, since each shape of a loop is recorded once
 # Options of fairseq's generator that the searches of this package do not have.
 FAIRSEQ_ONLY = ["sampling", "diverse_beam_groups", "diversity_rate", "match_source_len", "constraints", "prefix_size"]
 FAIRSEQ_ONLY += ["no_repeat_ngram_size", "temperature", "lm_path", "score_reference"]

@@ -89,9 +89,7 @@ class Continuations(NamedTuple):
 
     def candidates(self) -> Iterator[Candidate]:
         """The possible ones, each made when it is asked for."""
-        for candidate in map(Candidate, self.totals, self.parents, self.words):
-            if candidate.total > -math.inf:
-                yield candidate
+        return (found for found in map(Candidate, *self[:3]) if found.total > -math.inf)
 
 
 class Finished(NamedTuple):
@@ -103,8 +101,9 @@ class Finished(NamedTuple):
 
 
 class Step(NamedTuple):
-    """One step: the attention of its rows ``(rows, columns)`` or None, and the candidates that the next step continues,
-    as a list of each of their values.
+    """One step: the attention of its rows ``(rows, columns)`` or None, and the candidates that go on.
+
+    The candidates are a list of each of their values.
     """
 
     weights: Tensor | None
@@ -161,13 +160,11 @@ class Beam(ABC):
         """Whether :meth:`advance` would choose the first ``width`` candidates, if none is an end-of-sentence."""
         return step + 1 < self.limit
 
-    def continue_with(self, found: "Continuations", step: int) -> tuple[Sequence[float], Sequence[int], Sequence[int]]:
+    def continue_with(self, found: Continuations, step: int) -> tuple[Sequence[Any], ...]:
         """The totals, parents and words of the candidates to continue, best first; none ends the search."""
         if not found.ends and self.takes_the_best(step):
-            return found.totals[: self.width], found.parents[: self.width], found.words[: self.width]
-        chosen = self.advance(found.candidates(), step)
-        totals, parents, words = zip(*chosen) if chosen else ((), (), ())
-        return totals, parents, words
+            return tuple(values[: self.width] for values in found[:3])
+        return tuple(zip(*self.advance(found.candidates(), step))) or ((), (), ())
 
     def end_term(self, step: int) -> float:
         """What is added to the log-probability of end-of-sentence."""

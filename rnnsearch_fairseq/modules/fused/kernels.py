@@ -133,7 +133,8 @@ class Alignment:
 
     The ``keys`` are the U_a h_j ``(batch, src_len, n')``, and ``energy`` is v_a ``(n',)``. A query is W_a s_{i-1}
     ``(batch, n')``. For tanh(a) = 2 σ(2a) - 1, only σ(2a) is computed: on a processor of AMD, PyTorch's sigmoid takes a
-    sixth of its tanh's time. The backward pass computes it again.
+    sixth of its tanh's time. The backward pass computes it again. On a GPU the σ are not stored: they are compiled
+    together with the sums over them.
     """
 
     def __init__(self, keys: Tensor, energy: Tensor) -> None:
@@ -162,7 +163,7 @@ def _sigmoids(query: Tensor, keys: Tensor, out: Tensor | None) -> Tensor:
 
 @compiled
 def _align(query: Tensor, keys: Tensor, energy: Tensor, sigmoids: Tensor | None) -> Tensor:
-    if sigmoids is None:  # on a GPU a product would not be compiled together with what is before it
+    if sigmoids is None:
         return (_sigmoids(query, keys, None) * (2 * energy)).sum(dim=2)
     return _sigmoids(query, keys, sigmoids) @ (2 * energy)
 
@@ -178,10 +179,10 @@ def _align_backward(
     grad_keys: Tensor,
     grad_energy: Tensor,
 ) -> None:
-    weigh = _product if sigmoids is not None else _sum
+    weigh = _weigh_by_product if sigmoids is not None else _weigh_by_sum
     sigmoids = _sigmoids(query, keys, sigmoids)
     grad_energies = grad_energies.to(sigmoids.dtype)
-    if weigh is _product and grad_energy.dtype == sigmoids.dtype:
+    if weigh is _weigh_by_product and grad_energy.dtype == sigmoids.dtype:
         grad_energy.unsqueeze(1).baddbmm_(grad_energies.unsqueeze(1), sigmoids, alpha=2)
     else:
         grad_energy.add_(weigh(grad_energies, sigmoids), alpha=2)
@@ -190,12 +191,12 @@ def _align_backward(
     grad_keys.addcmul_(grad_energies.unsqueeze(2), slope, value=4)
 
 
-def _product(weights: Tensor, rows: Tensor) -> Tensor:
+def _weigh_by_product(weights: Tensor, rows: Tensor) -> Tensor:
     """The sum of the ``rows`` ``(batch, src_len, n')``, weighted by ``weights`` ``(batch, src_len)``."""
     return torch.bmm(weights.unsqueeze(1), rows).squeeze(1)
 
 
-def _sum(weights: Tensor, rows: Tensor) -> Tensor:
+def _weigh_by_sum(weights: Tensor, rows: Tensor) -> Tensor:
     """The same where it is compiled together with the operations around it."""
     return (weights.unsqueeze(2) * rows).sum(dim=1)
 

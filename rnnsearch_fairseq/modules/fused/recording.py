@@ -17,7 +17,9 @@ from torch import Tensor
 
 logger = logging.getLogger(__name__)
 
-MAX_RECORDINGS = 512  # of all loops together; further shapes run as they are
+MAX_RECORDINGS = 512  # of all loops together; further shapes run as they are, uncompiled
+MAX_SHARE = 1 / 8  # of a GPU's memory, for the buffers of the recordings
+MAX_COMPILED = 64  # versions of a function, for batches of different shapes; PyTorch's limit is 8
 Tensors = tuple[Tensor, ...]
 Loop = Callable[..., Tensors]
 _seen: set[Hashable] = set()
@@ -32,19 +34,19 @@ def recorded(loop: Loop) -> Loop:
     """``loop``, but a GPU records its operations when a shape comes for the second time, and replays them from then on.
 
     The arguments of ``loop`` are tensors and hashable values, and its results are a tuple of new tensors. It may
-    overwrite its arguments, and must not read a value of a tensor on the host. Recordings share memory: use them on one
-    stream at a time.
+    overwrite its arguments. It must not read a value of a tensor on the host, nor use one as an index: before it is
+    recorded, it runs once on arbitrary values. Recordings share memory: use them on one stream at a time.
     """
 
     @functools.wraps(loop)
     def run(*arguments: Any) -> Tensors:
         device = arguments[0].device
-        if device.type not in RECORDERS or torch.is_inference_mode_enabled():  # a search takes many shapes
+        if device.type not in RECORDERS or torch.is_inference_mode_enabled():  # a search has too many shapes
             return loop(*arguments)
         shapes = ((a.shape, a.dtype) if isinstance(a, Tensor) else a for a in arguments)
-        key = (loop, device, torch.is_autocast_enabled(device.type), *shapes)
+        key = (loop, device, torch.is_autocast_enabled(device.type), torch.get_autocast_dtype(device.type), *shapes)
         with _lock:
-            if key not in _recordings and key in _seen and len(_recordings) < MAX_RECORDINGS:
+            if key not in _recordings and key in _seen and _has_room(device):
                 _recordings[key] = _record(loop, arguments, device)
             _seen.add(key)
             return _recordings.get(key, loop)(*arguments)
@@ -60,15 +62,23 @@ def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
     def run(*arguments: Any) -> Any:
         if function not in _uncompiled and _compiles.get():
             try:
-                return on_gpu()(*arguments)
+                with torch._dynamo.config.patch(recompile_limit=MAX_COMPILED):
+                    return on_gpu()(*arguments)
             except torch.OutOfMemoryError:
                 raise
             except Exception as error:  # of many kinds, as without a C compiler
                 _uncompiled.add(function)
-                logger.warning(f"{function.__name__} cannot be compiled, so training is slower ({error})")
+                reason = str(error).partition("\n")[0]
+                logger.warning(f"{function.__name__} cannot be compiled, so training is slower ({reason})")
         return function(*arguments)
 
     return run
+
+
+def _has_room(device: torch.device) -> bool:
+    held = sum(buffer.nbytes for buffer in _buffers.values())
+    most = torch.cuda.get_device_properties(device).total_memory * MAX_SHARE if device.type == "cuda" else float("inf")
+    return len(_recordings) < MAX_RECORDINGS and held < most
 
 
 @contextmanager
@@ -83,8 +93,6 @@ def compiling(device: torch.device) -> Iterator[None]:
 
 def _record(loop: Loop, arguments: Sequence[Any], device: torch.device) -> Loop:
     """A function that copies its arguments to where the recording reads them, replays it, and copies the results."""
-    fixed = [_buffer("argument", k, a) if isinstance(a, Tensor) else a for k, a in enumerate(arguments)]
-    inputs = [value for value in fixed if isinstance(value, Tensor)]
 
     def work() -> list[Tensor]:
         results = loop(*fixed)
@@ -93,34 +101,34 @@ def _record(loop: Loop, arguments: Sequence[Any], device: torch.device) -> Loop:
         return buffers
 
     try:
+        fixed = [_buffer("argument", k, a) if isinstance(a, Tensor) else a for k, a in enumerate(arguments)]
         replay, outputs = RECORDERS[device.type](work, device)
     except RuntimeError as error:
         logger.warning(f"{loop.__name__} cannot be recorded as a CUDA graph, so training is slower ({error})")
         return loop
 
     def rerun(*arguments: Any) -> Tensors:
-        _copy(inputs, [value for value in arguments if isinstance(value, Tensor)])
+        _copy(fixed, arguments)
         replay()
-        results = [torch.empty_like(output) for output in outputs]
+        results = tuple(map(torch.empty_like, outputs))
         _copy(results, outputs)
-        return tuple(results)
+        return results
 
     return rerun
 
 
-def _copy(targets: Sequence[Tensor], sources: Sequence[Tensor]) -> None:
-    """Copy all ``sources``, the contiguous ones of a precision by one call."""
+def _copy(targets: Sequence[Any], sources: Sequence[Any]) -> None:
+    """Copy all tensors of ``sources``, the contiguous ones of a precision by one call."""
     together: dict[torch.dtype, list[tuple[Tensor, Tensor]]] = {}
     for target, source in zip(targets, sources):
-        if source.is_contiguous():
+        if isinstance(source, Tensor) and source.is_contiguous():
             together.setdefault(source.dtype, []).append((target, source))
-        else:
+        elif isinstance(source, Tensor):
             target.copy_(source)
     for pairs in together.values():
         torch._foreach_copy_(*map(list, zip(*pairs)))
 
 
-@torch.inference_mode(False)  # a search and a training share the buffers
 def _buffer(role: str, place: int, like: Tensor) -> Tensor:
     key = (role, place, like.shape, like.dtype, like.device)
     if key not in _buffers:
@@ -134,7 +142,8 @@ def _record_cuda_graph(
     """Record ``work``; return the function that does it, and its results."""
     stream, pool = _stream_and_pool(device)
     graph = torch.cuda.CUDAGraph()
-    with torch.cuda.device(device), compiling(device):
+    # If a recording fails, torch.cuda.graph leaves its stream the current one.
+    with torch.cuda.device(device), torch.cuda.stream(torch.cuda.current_stream(device)), compiling(device):
         work()  # compiles its functions
         # Other threads, as those that load batches, may go on.
         with torch.cuda.graph(graph, pool, stream, capture_error_mode="thread_local"):

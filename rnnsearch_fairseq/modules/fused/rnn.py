@@ -20,8 +20,6 @@ from rnnsearch_fairseq.modules.fused.products import packed_matmul
 from rnnsearch_fairseq.modules.fused.recording import recorded
 from rnnsearch_fairseq.modules.gru import GatedHiddenUnit
 
-Gradients = tuple[Tensor | None, ...]
-
 
 class FusedEncoder(Encoder):
     """:class:`~rnnsearch_fairseq.modules.encoder.Encoder` with a hand-written gradient."""
@@ -62,9 +60,9 @@ class FusedDecoder(Decoder):
                 memory.annotations,
                 memory.keys,
             )
-            states, contexts, weights = _AttendingScan.apply(
-                projected, *kernels.like(projected, *tensors), memory.padding_mask, steps
-            )
+            arguments = (projected, *kernels.like(projected, *tensors), memory.padding_mask, steps)
+            loops = _attending_scan, _attending_scan_backward
+            states, contexts, weights = _Scan.apply(3, *loops, (), *arguments)
         read_states = states[1:] if self.reads_current_state else states[:steps]
         return DecoderStep(read_states, contexts, weights, states[-1])
 
@@ -73,23 +71,29 @@ def _scan_unit(
     unit: GatedHiddenUnit, projected: Tensor, state: Tensor, mask: Tensor | None = None, reverse: bool = False
 ) -> Tensor:
     tensors = kernels.like(projected, state, unit.from_state.weight, unit.from_reset_state.weight)
-    return _UnitScan.apply(projected, *tensors, mask, reverse)
+    (states,) = _Scan.apply(1, _scan, _scan_backward, (reverse,), projected, *tensors, mask, reverse)
+    return states
 
 
-class _UnitScan(torch.autograd.Function):
-    """The states of :func:`_scan`, with a gradient."""
+class _Scan(torch.autograd.Function):
+    """The first ``count`` results of a loop of this file, with the gradients of its tensors.
+
+    The last two arguments of a loop, a mask and a number or a direction, have none. The loop backward takes the
+    gradients of these results, the loop's tensors from the third on, its results, and ``options``.
+    """
 
     @staticmethod
-    def forward(ctx: Any, *arguments: Any) -> Tensor:
-        states, *others = _scan(*arguments)
-        ctx.save_for_backward(*arguments[2:4], states, *others)
-        ctx.reverse = arguments[-1]
-        return states
+    def forward(ctx: Any, count: int, loop: Any, backward: Any, options: Any, *arguments: Any) -> tuple[Tensor, ...]:
+        results = loop(*arguments)
+        ctx.save_for_backward(*arguments[2:-2], *results)
+        ctx.backward, ctx.options = backward, options
+        return results[:count]
 
     @staticmethod
     @torch.autograd.function.once_differentiable
-    def backward(ctx: Any, grad_states: Tensor) -> Gradients:
-        return *_scan_backward(grad_states, *ctx.saved_tensors, ctx.reverse), None, None
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        gradients = ctx.backward(*grads, *ctx.saved_tensors, *ctx.options)
+        return *[None] * 4, *gradients, None, None
 
 
 @recorded
@@ -151,21 +155,6 @@ def _scan_backward(
         grads[..., size:].flatten(0, 1).T @ states[first : first + steps].flatten(0, 1),
         grads[..., :size].flatten(0, 1).T @ resets.flatten(0, 1),
     )
-
-
-class _AttendingScan(torch.autograd.Function):
-    """States, contexts and alignments of :func:`_attending_scan`, with a gradient."""
-
-    @staticmethod
-    def forward(ctx: Any, *arguments: Any) -> tuple[Tensor, Tensor, Tensor]:
-        states, contexts, alpha, *others = _attending_scan(*arguments)
-        ctx.save_for_backward(*arguments[2:8], states, contexts, alpha, *others)
-        return states, contexts, alpha
-
-    @staticmethod
-    @torch.autograd.function.once_differentiable
-    def backward(ctx: Any, grad_states: Tensor, grad_contexts: Tensor, grad_weights: Tensor) -> Gradients:
-        return *_attending_scan_backward(grad_states, grad_contexts, grad_weights, *ctx.saved_tensors), None, None
 
 
 @recorded
