@@ -61,7 +61,10 @@ def open_output(path: Path, packs: bool = True) -> Iterator[BinaryIO]:
     Until then it has a random name, and an exception removes it.
     """
     packed = packs and path.name.lower().endswith(".gz")
-    if os.path.exists(path) and not (os.path.isfile(path) and os.access(path, os.W_OK)):
+    # A descriptor, such as /dev/stdout, may be a file, to which other programs write, too.
+    names = [path, path.parent / path.readlink()] if os.path.islink(path) else [path]
+    is_descriptor = any(os.path.realpath(name.absolute().parent).startswith("/proc/") for name in names)
+    if is_descriptor or (os.path.exists(path) and not (os.path.isfile(path) and os.access(path, os.W_OK))):
         raise InputError(f"{path}: not a file that can be written; give another name")
     path = Path(os.path.realpath(path))
     partial = path.with_name(f".{path.name[:40]}.{secrets.token_hex(4)}.tmp")

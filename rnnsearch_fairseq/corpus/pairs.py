@@ -17,6 +17,7 @@ Pair = tuple[str, str]
 
 UNTRANSLATED = "not translated"
 UNFINISHED = "marked as fuzzy or for review"
+OTHER_LANGUAGE = "in files that name another language"
 MAX_CHARACTERS = 2000  # of a side of a pair
 XML_LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
 # Elements inside a segment of TMX that hold markup of a word processor, not text; <hi> holds text.
@@ -53,15 +54,19 @@ def read_files(files: Sequence[Path], languages: Pair, left_out: Counter[str]) -
         names = " ".join(map(str, files))
         raise InputError(f"{names}: give two files of text, or .po, .xlf, .tmx and .tsv files, and then OUT")
     readers = {".tsv": read_tsv, ".tmx": lambda path: read_tmx(path, languages)}
-    return [readers.get(file_suffix(path), lambda path: read_units(path, left_out))(path) for path in files]
+    return [readers.get(file_suffix(path), lambda path: read_units(path, languages, left_out))(path) for path in files]
 
 
-def read_units(path: Path, left_out: Counter[str]) -> Iterator[Pair]:
+def read_units(path: Path, languages: Pair, left_out: Counter[str]) -> Iterator[Pair]:
     """Yield the pairs of a document (`read_document`), line by line where both sides have as many lines.
 
-    A message with plural forms gives its singular and its plural.
+    A message with plural forms gives its singular and its plural. A document that names other languages gives none.
     """
-    for unit in read_document(path)[1]:
+    document = read_document(path)
+    if document.find_other_language(*languages):
+        left_out[OTHER_LANGUAGE] += len(document.units)
+        return
+    for unit in document.units:
         if not all(unit.targets) or not unit.finished:
             left_out[UNFINISHED if all(unit.targets) else UNTRANSLATED] += 1
             continue

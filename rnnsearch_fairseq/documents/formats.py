@@ -49,7 +49,7 @@ FORMATS = (
     ),
     Format("TS", (".ts",), read_xml, (b"<source",), (b"<",), "export it again"),
     Format("Markdown", (".md", ".markdown"), read_markdown, (b"\n", b"|", b"<"), INLINE, bilingual=False),
-    Format("HTML", (".html", ".htm"), read_html, (b"<",), (b"&",), bilingual=False),
+    Format("HTML", (".html", ".htm", ".xhtml"), read_html, (b"<",), (b"&",), bilingual=False),
 )
 
 

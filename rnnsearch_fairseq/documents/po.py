@@ -60,7 +60,7 @@ def _units(message: Any) -> Iterator[Unit]:
         message.markfuzzy()
         return ""
 
-    if message.istranslatable() and any(sources):
+    if message.istranslatable() and any(sources) and sources != ["translator-credits"]:  # GNOME's, for a name
         yield Unit(f"line {message.line_number}", texts, targets, not message.isfuzzy(), fill)
 
 

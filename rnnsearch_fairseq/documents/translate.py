@@ -41,7 +41,7 @@ from rnnsearch_fairseq.inference.loading import model_files
 from rnnsearch_fairseq.inference.options import add_model_options, add_search_options, load_with_replacements
 from rnnsearch_fairseq.inference.translator import Text, Translator
 from rnnsearch_fairseq.output import check_not_input, open_output
-from rnnsearch_fairseq.text.language import MAX_LINES, find_other_languages, language_code
+from rnnsearch_fairseq.text.language import MAX_LINES, find_other_languages
 from rnnsearch_fairseq.text.lines import LINE_ENDS, MAX_LINE_BYTES, check_line, open_bytes, read_lines
 
 READ_AHEAD = 1 << 16  # bytes
@@ -148,12 +148,10 @@ def _read(paths: Sequence[Path], data: Path, source: str, target: str) -> dict[P
         if path != data and (path.is_symlink() or find_format(path) is None or ".pot" in path.suffixes):
             continue
         document = read_document(path)
-        sides = (document.language, "asks for", "writes", target), (document.source, "is in", "reads", source)
-        differ = [side for side in sides if side[0] and language_code(side[0]) != language_code(side[3])]
-        for named, says, does, ours in differ[:1]:
-            reason = f"{says} {quote(repr(named))}, and the model {does} {ours}"
+        if other := document.find_other_language(source, target):
+            reason = other
             others.append(f"{path}: copied as it is: {reason}")
-        if not differ:
+        else:
             documents[path] = document
     if not documents:
         raise InputError(f"{data}: {reason}; give another file or folder")

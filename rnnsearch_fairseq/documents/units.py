@@ -7,6 +7,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from rnnsearch_fairseq.errors import quote
+from rnnsearch_fairseq.text.language import language_code
+
 SHOWN = re.compile(r"(<[^<>]*>|&[^&;\s]*;|\n)")  # the form of a tag, of a reference and of a hard line break
 WRONG_TAGS = "its translation lacks or adds tags, or has them in another order"
 Place = tuple[int, int]  # where a part of a page begins and ends, in bytes
@@ -113,6 +116,14 @@ class Document(NamedTuple):
     units: Sequence[Unit | PageUnit]
     language: str | None = None  # of the translations; None: not named
     source: str | None = None  # the language of the sources
+
+    def find_other_language(self, source: str, target: str) -> str:
+        """How the document's languages differ from these languages of a model; empty if they do not."""
+        sides = (self.language, "asks for", "writes", target), (self.source, "is in", "reads", source)
+        for named, says, does, ours in sides:
+            if named and language_code(named) != language_code(ours):
+                return f"{says} {quote(repr(named))}, and the model {does} {ours}"
+        return ""
 
     def write(self, language: str) -> bytes:
         """The document with the translations that its units took; ``language`` is their code."""

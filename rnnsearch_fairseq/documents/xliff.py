@@ -1,7 +1,7 @@
 """Read XLIFF and TS files; the tags in a text are a part of it."""
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import deepcopy
 from functools import partial
 from io import BytesIO
@@ -15,6 +15,7 @@ from translate.storage.xliff import Xliff1File
 from translate.storage.xliff2 import Xliff2File
 
 from rnnsearch_fairseq.documents.units import SHOWN, WRONG_TAGS, Document, Part, Unit, place_tags
+from rnnsearch_fairseq.text.language import language_code
 
 UNFINISHED = "new", "initial", "needs-"  # how those states of XLIFF begin that ask for a translator
 CODE = {"x", "ph", "bpt", "ept", "it", "bx", "ex", "sc", "ec", "cp", "sm", "em"}  # elements that hold no text
@@ -45,9 +46,17 @@ def read_xml(content: bytes) -> Document:
     root = store.document.getroot()
     elements = root.iter("message", "{*}trans-unit", "{*}segment")
     units = [unit for element in elements for unit in (_ts_units if name == "TS" else _xliff_units)(element)]
-    # Of TS and XLIFF 2 without a language, translate-toolkit says English.
+    # Of TS and XLIFF 2 without a language, translate-toolkit says English. XLIFF 1 may have files of several languages.
     source = root.get("sourcelanguage", root.get("srcLang")) if name == "TS" or is_second else store.getsourcelanguage()
-    return Document(store, units, store.gettargetlanguage(), source)
+    sources, targets = (
+        {file.get(f"{side}-language") for file in root.iter("{*}file")} for side in ("source", "target")
+    )
+    return Document(store, units, _join(targets) or store.gettargetlanguage(), _join(sources) or source)
+
+
+def _join(languages: Iterable[str | None]) -> str:
+    """A language, or several that differ in more than the region."""
+    return ", ".join(sorted({language_code(language): language for language in languages if language}.values()))
 
 
 def _ts_units(message: Any) -> Iterator[Unit]:

@@ -70,7 +70,9 @@ def resume(load_checkpoint: Callable[..., Any], cfg: Any, trainer: Trainer, **pa
     path = Path(os.path.join(cfg.save_dir, LAST) if is_last else cfg.restore_file)
     near = {*path.parent.glob("checkpoint*.pt"), *Path(cfg.save_dir or "").glob("checkpoint*.pt")}
     others = sorted(near - {path}, key=os.path.getmtime)
-    cure = f"give --restore-file {others[-1]}, or another --save-dir" if others else "give another --save-dir"
+    cure = "give another --save-dir" if is_last else "give another --restore-file"
+    if others:
+        cure = f"give --restore-file {others[-1]}, or another --save-dir"
     begins_anew = is_last and (not others or cfg.no_last_checkpoints or cfg.continue_once)
     if not path.is_file() and not begins_anew:
         raise InputError(f"{path}: no such file; {cure}")

@@ -56,7 +56,7 @@ async def read_fields(request: Request) -> dict[str, Any]:
             form = await request.form()
             fields: Any = {name: form.getlist(name) for name in form}
         elif kind == "application/x-www-form-urlencoded":  # Starlette would read UTF-8 in it as Latin-1
-            fields = parse_qs(body.decode(), keep_blank_values=True, max_num_fields=MAX_FIELDS)
+            fields = parse_qs(body.decode(), True, max_num_fields=MAX_FIELDS, errors="strict")
         else:
             fields = json.loads(body) if kind == "application/json" else None
     except (ValueError, RecursionError, ClientDisconnect) as error:

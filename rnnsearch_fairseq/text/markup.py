@@ -62,6 +62,11 @@ TABLE = [
     ("bracket", KEPT, rf"\[/?(?:{BRACKETS})(?:=[^\[\]\n]*)?\](?!\() | \[/?\w+\s\w+=[^\[\]\n]*\]"),
     ("template", KEPT, r"\{\{\{?[^{}]*\}\}\}? | \{[%#$][^{}]*\}"),
     ("plural", KEPT, r"\{\s?\w+\s?,\s?(?:plural|select|selectordinal|choice),(?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*\}"),
+    (
+        "object",
+        KEPT,
+        r"""\{\s?["'][^"'{}\n]{1,60}["']\s?:(?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*\}""",
+    ),  # of JSON or Python
     ("brace", PART, r"[$\#%@]?\{\ ?\w*(?:[.\[!:|,$@-][^{}]{0,40})?\ ?\}"),
     ("directive", PART, DIRECTIVE),
     ("macro", KEPT, MACRO),

@@ -41,6 +41,18 @@ def test_formats_and_packed_files_give_the_same_pairs(
         list(read(packed))
 
 
+def test_documents_that_name_another_language_are_left_out_and_counted(tmp_path: Path) -> None:
+    message = (
+        'msgid ""\nmsgstr "Language: {}\\nContent-Type: text/plain; charset=UTF-8\\n"\n\nmsgid "dog"\nmsgstr "{}"\n'
+    )
+    for language, dog in (("fr_CA", "chien"), ("de", "Hund")):
+        (tmp_path / f"{language}.po").write_text(message.format(language, dog))
+    left_out: Counter[str] = Counter()
+    files = find_files([tmp_path])
+    assert list(chain.from_iterable(read_files(files, LANGUAGES, left_out))) == [("dog", "chien")]
+    assert left_out == {"in files that name another language": 1}
+
+
 def test_translation_memories_of_many_programs(tmp_path: Path) -> None:
     units = (
         '<tu><prop type="x">ignored</prop><note>ignored</note>'

@@ -370,6 +370,7 @@ REFUSED = [
     ("de.po --output out.po", r"de\.po: asks for 'de', and the model writes fr"),
     ("fr.html --output out.html", r"fr\.html: is in 'fr-CA', and the model reads en"),
     ("de.xlf --output out.xlf", r"de\.xlf: is in 'de', and the model reads en"),
+    ("two.xlf --output out.xlf", r"two\.xlf: asks for 'de, fr-CA', and the model writes fr"),
     ("fifo.po --output out", "fifo.po: not a regular file"),
     ("a.tmx --output out.tmx", r"a\.tmx: not XLIFF"),
 ]
@@ -391,6 +392,8 @@ def test_what_cannot_work_is_refused(
     write(tmp_path / "bad" / "b.po", "not PO")
     write(tmp_path / "de.po", 'msgid ""\nmsgstr "Language: de\\n"\n\nmsgid "a"\nmsgstr ""\n')
     write(tmp_path / "fr.html", "<html lang=fr-CA><p>un chien")
+    files = "".join(f'<file source-language="en" target-language="{name}"/>' for name in ("fr", "de", "fr-CA"))
+    write(tmp_path / "two.xlf", f'<xliff version="1.2">{files}</xliff>')
     write(tmp_path / "de.xlf", XLIFF.format("").replace("<file>", '<file source-language="de">'))
     write(tmp_path / "a.tmx", '<tmx version="1.4"><body/></tmx>')
     os.mkfifo(tmp_path / "fifo.po")

@@ -51,6 +51,7 @@ def send(client: TestClient, path: str, kind: str, body: Any, **headers: str) ->
         (LIBRE, JSON, b'{"q": ' + b"1" * 5_000 + b"}", 400, "digits"),
         (LIBRE, JSON, '{"q": "é"}'.encode("latin-1"), 400, "utf-8"),
         (LIBRE, FORM, "q=é".encode("latin-1"), 400, "utf-8"),
+        (LIBRE, FORM, b"q=caf%E9", 400, "utf-8"),
         (LIBRE, FORM, "q&" * (MAX_FIELDS + 1), 400, "fields"),
         (LIBRE, PARTS, part("q", "") * (MAX_FIELDS + 1), 400, "fields"),
         (LIBRE, "multipart/form-data", part("q", "a"), 400, "boundary"),

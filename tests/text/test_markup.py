@@ -54,6 +54,10 @@ from tests.trained import train
         ("GitHub has 1,000,000 of 3.14 and #12 &amp; $\\alpha$", "GitHub|1,000,000|3.14|#12 &amp; $\\alpha$"),
         ("You have {n, plural, one {# file} other {# files}}.", "{n, plural, one {# file} other {# files}}"),
         (
+            'Send {"name": "a file", "b": {"c": [1]}} or { \'a\' : 2}.',
+            '{"name": "a file", "b": {"c": [1]}}|{ \'a\' : 2}',
+        ),
+        (
             "A [text](a/b.md) in src/a/b.c or `a b <bytes-like object>` of {$ a.b $} and IPv4 by C++ 10000 times",
             "[|](a/b.md)|src/a/b.c|`a b <bytes-like object>`|{$ a.b $}|IPv4|C++ 10000",
         ),
