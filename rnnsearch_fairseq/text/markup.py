@@ -47,6 +47,7 @@ KEPT, SHOWN, PART, BOUNDARY = "KEPT", "SHOWN", "PART", "BOUNDARY"
 # often each construct occurs, and how often translators keep it.
 TABLE = [
     ("symbol", KEPT, r"⟦\d+⟧"),
+    ("prompt", KEPT, r"(?m:^\$\ [a-z./][^\n]*)"),
     ("code", KEPT, r"```(?:[^`]|`(?!``))*``` | ``(?:[^`]|`(?!`))+``"),
     ("role", KEPT, rf"(?!:(?:{LABELS}):){ROLE}`[^`<>]+` | \{{[\w:+-]{{1,40}}\}}`(?:[^`<>]+`|(?=[^`<>]+<[^`<>]+>`))"),
     ("title", SHOWN, rf":(?:{LABELS}):` | {ROLE}`(?=[^`<>]+<[^`<>]+>`)"),
