@@ -2,8 +2,8 @@
 
   python -m recipes.benchmark.parts train|generate --vocabulary N [--lengths L] [--batch B] -- OPTIONS
 
-OPTIONS are those of fairseq-train or fairseq-generate, as in recipes.benchmark. The times are means of a few batches,
-with the profiler's own cost; ``wall`` was measured without it.
+OPTIONS are those of fairseq-train or fairseq-generate, as in recipes.benchmark. ``wall`` is the fastest of three rounds
+of a few batches. The other times are means with the profiler's own cost.
 """
 
 import argparse
