@@ -15,6 +15,7 @@ from typing import BinaryIO
 
 from rnnsearch_fairseq.errors import InputError, quote
 
+MAX_LINKS = 40  # of a path, as in Linux
 outputs_begun: set[Path] = set()  # the files and folders that this process has begun to write
 
 
@@ -62,7 +63,9 @@ def open_output(path: Path, packs: bool = True) -> Iterator[BinaryIO]:
     """
     packed = packs and path.name.lower().endswith(".gz")
     # A descriptor, such as /dev/stdout, may be a file, to which other programs write, too.
-    names = [path, path.parent / path.readlink()] if os.path.islink(path) else [path]
+    names = [path]
+    while os.path.islink(names[-1]) and len(names) < MAX_LINKS:
+        names.append(names[-1].parent / names[-1].readlink())
     is_descriptor = any(os.path.realpath(name.absolute().parent).startswith("/proc/") for name in names)
     if is_descriptor or (os.path.exists(path) and not (os.path.isfile(path) and os.access(path, os.W_OK))):
         raise InputError(f"{path}: not a file that can be written; give another name")

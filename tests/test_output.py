@@ -76,7 +76,13 @@ def test_names_may_be_as_long_as_the_system_allows_and_what_is_no_file_is_refuse
         log.write("before")
         log.flush()
         (tmp_path / "link").symlink_to(f"/dev/fd/{log.fileno()}")
-        for path in (tmp_path / "link", Path(f"/dev/fd/{log.fileno()}"), Path(f"/proc/self/fd/{log.fileno()}")):
+        (tmp_path / "links").symlink_to("link")
+        for path in (
+            tmp_path / "link",
+            tmp_path / "links",
+            Path(f"/dev/fd/{log.fileno()}"),
+            Path(f"/proc/self/fd/{log.fileno()}"),
+        ):
             with pytest.raises(InputError, match=f"^{path}: not a file that can be written"), open_output(path):
                 pass
     assert (tmp_path / "log").read_text() == "before"

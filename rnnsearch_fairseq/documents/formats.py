@@ -49,7 +49,7 @@ FORMATS = (
     ),
     Format("TS", (".ts",), read_xml, (b"<source",), (b"<",), "export it again"),
     Format("Markdown", (".md", ".markdown"), read_markdown, (b"\n", b"|", b"<"), INLINE, bilingual=False),
-    Format("HTML", (".html", ".htm", ".xhtml"), read_html, (b"<",), (b"&",), bilingual=False),
+    Format("HTML", (".html", ".htm"), read_html, (b"<",), (b"&",), bilingual=False),
 )
 
 
@@ -86,12 +86,17 @@ def read_document(path: Path) -> Document:
     known = find_format(path)
     if known is None or known.bilingual:
         known = find_beginning(content) or known
+    if file_suffix(path) == ".xhtml":
+        raise InputError(f"{path}: XHTML, which is not read; convert it to HTML")
     texts, marks = (sum(map(content.count, signs)) for signs in (known.signs, known.marks))
     if len(content) > MAX_BYTES or texts > MAX_TEXTS or marks > MAX_MARKS:
         most = f"{MAX_BYTES:,} bytes, {MAX_TEXTS:,} texts or {MAX_MARKS:,} lines, tags, references or other marks"
         raise InputError(f"{path}: has more than {most}; split it")
     try:
-        return known.read(content)
+        document = known.read(content)
+        *_, language, folder, _ = ("", "", *path.absolute().parts)
+        # Django leaves the language of a catalog empty.
+        return document._replace(language=language) if folder == "LC_MESSAGES" and not document.language else document
     except UnicodeDecodeError as error:
         number = content.decode(errors="replace").partition("\ufffd")[0].count("\n") + 1
         raise InputError(f"{path}, line {number}: not text in UTF-8; convert the file with iconv") from error

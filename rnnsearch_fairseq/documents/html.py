@@ -38,6 +38,8 @@ RAW = {"iframe", "noembed", "noframes", "noscript", "plaintext", "script", "styl
 # Elements that HTML opens again in each block until they are closed.
 REOPENED = {"a", "b", "big", "code", "em", "font", "i", "nobr", "s", "small", "strike", "strong", "tt", "u"}
 VOID = {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "param", "source", "track", "wbr"}
+SELF_CLOSED = {*KEPT, "title"} - {*VOID, "svg", "math"}  # in XML
+XML_ENCODING = re.compile(rb"""\s*<\?xml\b[^>]*\bencoding=["']([\w-]+)["']""")
 MAX_OPEN = 100  # elements around another one whose end tags may end it
 MAX_REOPENED = 1_000_000  # in a page
 ATTRIBUTES = {"alt", "aria-label", "placeholder", "title"}  # for readers
@@ -47,8 +49,10 @@ BLANKS = re.compile("[\t\n\f\r ]+")
 
 def read_html(content: bytes) -> Document:
     """The units of an HTML page or fragment in UTF-8."""
-    content.decode()
+    _check_closed(content.decode())
     page = Page(content)
+    if encoding := XML_ENCODING.match(content):
+        page.declared.append((encoding.span(1), "utf-8"))
     units = [*html_units(page, (0, len(content)))]
     return Document(page, units, source=page.language)
 
@@ -87,6 +91,15 @@ def html_units(page: Page, place: Place) -> Iterator[PageUnit]:
             parts = []
         is_raw = kind == "START_TAG" and name in RAW and last == end
     yield from _text_unit(page, parts)
+
+
+def _check_closed(text: str) -> None:
+    """Refuse XML's ``<title/>`` and the like, behind which HTML reads the rest of the page as their content."""
+    for start, _, token in _tokens(text.replace("\r\n", " \n").replace("\r", "\n")):
+        name = token.tag or ""
+        if token.type.name == "START_TAG" and token.self_closing and name in SELF_CLOSED:
+            line = text.count("\n", 0, start) + 1
+            raise InputError(f"line {line}: HTML does not close <{name}/>, as XML does; write <{name}></{name}>")
 
 
 def _check_open(text: str) -> None:

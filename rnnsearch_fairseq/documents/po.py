@@ -35,6 +35,10 @@ def read_po(content: bytes) -> Document:
     return Document(store, [unit for message in store.units for unit in _units(message)], store.gettargetlanguage())
 
 
+# Messages of GNOME and KDE that translators fill with their names.
+CREDITS = {"translator-credits", "translation-credits", "Your names", "Your emails"}
+
+
 def _units(message: Any) -> Iterator[Unit]:
     """The unit of a message; none if the message has no text, or is a header or obsolete."""
     sources, targets = _forms(message.source), _forms(message.target)
@@ -60,7 +64,7 @@ def _units(message: Any) -> Iterator[Unit]:
         message.markfuzzy()
         return ""
 
-    if message.istranslatable() and any(sources) and sources != ["translator-credits"]:  # GNOME's, for a name
+    if message.istranslatable() and any(sources) and sources[0] not in CREDITS:
         yield Unit(f"line {message.line_number}", texts, targets, not message.isfuzzy(), fill)
 
 

@@ -56,7 +56,9 @@ def read_xml(content: bytes) -> Document:
 
 def _join(languages: Iterable[str | None]) -> str:
     """A language, or several that differ in more than the region."""
-    return ", ".join(sorted({language_code(language): language for language in languages if language}.values()))
+    return ", ".join(
+        sorted({language_code(language): language for language in sorted(filter(None, languages))}.values())
+    )
 
 
 def _ts_units(message: Any) -> Iterator[Unit]:

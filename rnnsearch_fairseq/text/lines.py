@@ -1,5 +1,6 @@
 """Read and check text files."""
 
+import codecs
 import gzip
 import os
 import zlib
@@ -38,6 +39,7 @@ def read_lines(path: Path, stray_returns: bool = False) -> Iterator[str]:
         for number, line in enumerate(iter(lambda: file.readline(MAX_LINE_BYTES + 1), b""), 1):
             if len(line) > MAX_LINE_BYTES:
                 raise InputError(f"{path}, line {number}: longer than {MAX_LINE_BYTES:,} bytes; split it")
+            line = line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
             yield check_line(path, number, line, stray_returns)
 
 

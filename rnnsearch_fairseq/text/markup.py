@@ -40,6 +40,13 @@ MACRO = r"""(?<![\w>])[A-Z]<(?!/)(?:[^<>\n]|[A-Z]<[^<>\n]*>)*> | [@\\][a-zA-Z]+\
 # $x^2$, and x = 2 * y.
 FORMULA = r"""(?<![\w$])\${1,2}(?=[^$\n]*[\\^_=])[^$\s](?:[^$\n]*[^$\s])?\${1,2}(?![\w({])
     | (?<!\w)(?:[a-zA-Z]\w?|\d+(?:\.\d+)*)(?:\ [*+=^]{1,2}\ (?:[a-zA-Z]\w?|\d+(?:\.\d+)*))+(?!\w)"""
+
+
+def nested(depth: int) -> str:
+    """A pattern of text with balanced braces, which may be nested ``depth`` deep."""
+    return rf"(?:[^{{}}]|\{{{nested(depth - 1)}\}})*" if depth else r"[^{}]*"
+
+
 # KEPT: a span, where tokens end. SHOWN: a span that the model reads as text. PART: a span, or a part of the token
 # around it if the token is no plain word. BOUNDARY: no span, but tokens end there.
 KEPT, SHOWN, PART, BOUNDARY = "KEPT", "SHOWN", "PART", "BOUNDARY"
@@ -47,7 +54,7 @@ KEPT, SHOWN, PART, BOUNDARY = "KEPT", "SHOWN", "PART", "BOUNDARY"
 # often each construct occurs, and how often translators keep it.
 TABLE = [
     ("symbol", KEPT, r"⟦\d+⟧"),
-    ("prompt", KEPT, r"(?m:^\$\ [a-z./][^\n]*)"),
+    ("prompt", KEPT, r"(?m:^\$\ (?=[^\n]*(?:[/=|&_<>]|\s-|\.\w))[a-z./][^\n]*)"),  # a command with a sign of code
     ("code", KEPT, r"```(?:[^`]|`(?!``))*``` | ``(?:[^`]|`(?!`))+``"),
     ("role", KEPT, rf"(?!:(?:{LABELS}):){ROLE}`[^`<>]+` | \{{[\w:+-]{{1,40}}\}}`(?:[^`<>]+`|(?=[^`<>]+<[^`<>]+>`))"),
     ("title", SHOWN, rf":(?:{LABELS}):` | {ROLE}`(?=[^`<>]+<[^`<>]+>`)"),
@@ -63,11 +70,7 @@ TABLE = [
     ("bracket", KEPT, rf"\[/?(?:{BRACKETS})(?:=[^\[\]\n]*)?\](?!\() | \[/?\w+\s\w+=[^\[\]\n]*\]"),
     ("template", KEPT, r"\{\{\{?[^{}]*\}\}\}? | \{[%#$][^{}]*\}"),
     ("plural", KEPT, r"\{\s?\w+\s?,\s?(?:plural|select|selectordinal|choice),(?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*\}"),
-    (
-        "object",
-        KEPT,
-        r"""\{\s?["'][^"'{}\n]{1,60}["']\s?:(?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*\}""",
-    ),  # of JSON or Python
+    ("object", KEPT, rf"""\{{\s*["'][^"'{{}}\n]{{1,60}}["']\s?:{nested(5)}\}}"""),  # of JSON or Python
     ("brace", PART, r"[$\#%@]?\{\ ?\w*(?:[.\[!:|,$@-][^{}]{0,40})?\ ?\}"),
     ("directive", PART, DIRECTIVE),
     ("macro", KEPT, MACRO),

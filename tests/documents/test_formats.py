@@ -331,6 +331,8 @@ def test_what_repeats_takes_no_quadratic_time(tmp_path: Path, name: str) -> None
         ("a.xlf", b'<!DOCTYPE xliff [<!ENTITY a "b">]><xliff>&a;</xliff>', "not XLIFF .*it defines entities"),
         ("a.html", "<p>été".encode("latin-1"), r"a\.html, line 1: not text in UTF-8; convert"),
         ("a.md", b"a\n\n\xe9", r"a\.md, line 3: not text in UTF-8; convert"),
+        ("a.html", b"<html>\n<title/>", r"line 2: HTML does not close <title/>, as XML does; write <title></title>"),
+        ("a.xhtml", b"<html/>", r"a\.xhtml: XHTML, which is not read; convert it to HTML"),
     ],
 )
 def test_bad_documents_are_refused(

@@ -86,6 +86,8 @@ def translate(html: str) -> str:
             '<meta http-equiv=Content-Type content="text/html; charset=utf-8"><p>A',
         ),
         ("<meta charset=UTF-8><p>a", ["a"], "<meta charset=UTF-8><p>A"),
+        ('<?xml version="1.0" encoding="latin1"?><p>a', ["a"], '<?xml version="1.0" encoding="utf-8"?><p>A'),
+        ("<svg><path/></svg><br/><p>a", ["a"], "<svg><path/></svg><br/><p>A"),
         ("a < b & c <a b", ["a < b & c"], "A &lt; B &amp; C <a b"),
         ("<b>open<p>it</b>", ["<b>open", "it</b>"], "<b>OPEN<p>IT</b>"),
         ("<svg><text>a</text></svg><math><mi>x</mi></math>", [], None),

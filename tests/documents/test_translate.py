@@ -233,6 +233,7 @@ def write(path: Path, text: str) -> Path:
 def test_a_folder_gives_a_whole_folder(command: Command, tmp_path: Path) -> None:
     files = {
         "de.po": HEADER.replace("Content-Type", "Language: de\\nContent-Type") + PO[len(HEADER) :],
+        "de/LC_MESSAGES/a.po": PO,
         "b/c.xlf": XLIFF.format("<target>fait</target>"),
         "docs/a.md": "The dog sleeps.\n",
         "b.html": "<p>The black cat eats.",
@@ -249,9 +250,10 @@ def test_a_folder_gives_a_whole_folder(command: Command, tmp_path: Path) -> None
         (tmp_path / "in" / name).symlink_to(target)
     _, report = command(tmp_path / "in", "--output", tmp_path / "out", "--beam", "2")
     assert report == (
+        f"{tmp_path / 'in/de/LC_MESSAGES/a.po'}: copied as it is: asks for 'de', and the model writes fr\n"
         f"{tmp_path / 'in/de.po'}: copied as it is: asks for 'de', and the model writes fr\n"
         "documents: 4; texts that keep their translation: 2; texts to translate: 5; translated: 5; "
-        "marked for review: 3; copied as they are: 2 .po, 1 .ts, 1 .md, 1 .png, 1 latest, 1 .pot\n"
+        "marked for review: 3; copied as they are: 3 .po, 1 .ts, 1 .md, 1 .png, 1 latest, 1 .pot\n"
     )
     assert (tmp_path / "out/latest").readlink() == Path("docs")
     assert (tmp_path / "out/docs/a.fr.md").readlink() == Path("a.md")

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from rnnsearch_fairseq.errors import InputError
-from rnnsearch_fairseq.text.lines import check_text_files
+from rnnsearch_fairseq.text.lines import check_text_files, read_lines
 
 
 @pytest.mark.parametrize(
@@ -26,6 +26,11 @@ def test_bad_text_is_named(tmp_path: Path, content: bytes | None, message: str) 
         check_text_files(tmp_path / "x")
     with pytest.raises(InputError, match="not a regular file"):
         check_text_files(tmp_path)
+
+
+def test_a_byte_order_mark_is_no_text(tmp_path: Path) -> None:
+    (tmp_path / "x").write_bytes("\ufeffa\n\ufeffb".encode())
+    assert [*read_lines(tmp_path / "x")] == ["a\n", "\ufeffb"]
 
 
 @pytest.mark.parametrize(

@@ -53,6 +53,8 @@ from tests.trained import train
         ("Use &amp;lt; for it, &#x26; and &amp;#60;", "&amp;lt;|&#x26;|&amp;#60;"),
         ("GitHub has 1,000,000 of 3.14 and #12 &amp; $\\alpha$", "GitHub|1,000,000|3.14|#12 &amp; $\\alpha$"),
         ("You have {n, plural, one {# file} other {# files}}.", "{n, plural, one {# file} other {# files}}"),
+        ("$ ls -la /tmp/x\nOr 5.", "$ ls -la /tmp/x"),
+        ('{\n  "a": {"b": {"c": {"d": [{}]}}}\n}', '{\n  "a": {"b": {"c": {"d": [{}]}}}\n}'),
         (
             'Send {"name": "a file", "b": {"c": [1]}} or { \'a\' : 2}.',
             '{"name": "a file", "b": {"c": [1]}}|{ \'a\' : 2}',
