@@ -125,6 +125,8 @@ def _read_pair(record: Any, number: int, where: str) -> AlignedPair:
         raise ValueError(f"sentence {record['id']} and not {number}")
     if alignment is None:
         raise ValueError("no alignment, since the model has no attention")
+    if not all(isinstance(words, list) and all(isinstance(word, str) for word in words) for words in (source, target)):
+        raise ValueError("source and target are no lists of words")
     unknown = ([word == UNKNOWN for word in words] for words in (source, target))
     pair = AlignedPair(source, target, *unknown, number=number, where=where)
     pair.blocks = [_weights(alignment, (len(target), len(source)))]
