@@ -54,7 +54,7 @@ ALWAYS = DOCUMENTS, BLANK, FILLED  # are counted also when there are none
 LEFT = {".git", "node_modules"}  # folders that are not copied
 # What makes PO of files that are no plain text, by the files' endings.
 PO_MAKERS = {f".{name}": f"{name}2po" for name in ("csv", "ini", "json", "php", "resx", "toml", "yaml")}
-PO_MAKERS |= {".arb": "arb2po", ".ftl": "fluent2po", ".lang": "mozlang2po", ".mdx": "mdx2po"}
+PO_MAKERS |= {".arb": "arb2po", ".ftl": "fluent2po", ".lang": "mozlang2po", ".mdx": "mdx2po", ".xhtml": "html2po"}
 PO_MAKERS |= {".adoc": "asciidoc2po", ".properties": "prop2po", ".srt": "sub2po", ".strings": "prop2po"}
 PO_MAKERS |= {".vtt": "sub2po", ".yml": "yaml2po"}
 PO_MAKERS = {ending: f"translate-toolkit's {maker}" for ending, maker in PO_MAKERS.items()} | {".rst": "sphinx-intl"}
