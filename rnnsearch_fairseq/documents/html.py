@@ -49,21 +49,21 @@ BLANKS = re.compile("[\t\n\f\r ]+")
 
 def read_html(content: bytes) -> Document:
     """The units of an HTML page or fragment in UTF-8."""
-    _check_closed(content.decode())
+    content.decode()
     page = Page(content)
     if encoding := XML_ENCODING.match(content):
         page.declared.append((encoding.span(1), "utf-8"))
-    units = [*html_units(page, (0, len(content)))]
+    units = [*html_units(page, (0, len(content)), is_page=True)]
     return Document(page, units, source=page.language)
 
 
-def html_units(page: Page, place: Place) -> Iterator[PageUnit]:
-    """The units of a part of a page."""
+def html_units(page: Page, place: Place, is_page: bool = False) -> Iterator[PageUnit]:
+    """The units of a part of a page; ``is_page``: of a whole page, in which XML's closed tags are refused."""
     # Latin-1 has a character for each byte, and HTML's signs are those of ASCII. turbohtml reads all ends of lines as
     # "\n", and its tokenizer passes over "</>".
     text = page.content[slice(*place)].decode("latin-1")
     text = text.replace("\r\n", " \n").replace("\r", "\n").replace("</>", "<!>")
-    _check_open(text)
+    _check_tags(text, is_page)
     kept, last = dict[int, int](), 0  # where elements that are not translated begin and end
     for start, element in sorted(_elements(text), key=itemgetter(0)):
         if start >= last and _is_kept(element):
@@ -93,24 +93,20 @@ def html_units(page: Page, place: Place) -> Iterator[PageUnit]:
     yield from _text_unit(page, parts)
 
 
-def _check_closed(text: str) -> None:
-    """Refuse XML's ``<title/>`` and the like, behind which HTML reads the rest of the page as their content."""
-    for start, _, token in _tokens(text.replace("\r\n", " \n").replace("\r", "\n")):
-        name = token.tag or ""
-        if token.type.name == "START_TAG" and token.self_closing and name in SELF_CLOSED:
-            line = text.count("\n", 0, start) + 1
-            raise InputError(f"line {line}: HTML does not close <{name}/>, as XML does; write <{name}></{name}>")
+def _check_tags(text: str, is_page: bool) -> None:
+    """Refuse a page whose tags would fill the memory, and a whole page with XML's ``<title/>`` or the like.
 
-
-def _check_open(text: str) -> None:
-    """Refuse a page whose tags would fill the memory.
+    Behind such a tag, HTML reads the rest of the page as the content of the element.
 
     The parser opens an element that is not closed again in each later block, and copies the attributes of all
     ``<html>`` or ``<body>`` tags for each further one.
     """
     opened, reopened, merged = Counter[str](), 0, 0
-    for _, _, token in _tokens(text):
+    for start, _, token in _tokens(text):
         name, kind = token.tag or "", token.type.name
+        if is_page and kind == "START_TAG" and token.self_closing and name in SELF_CLOSED:
+            line = text.count("\n", 0, start) + 1
+            raise InputError(f"line {line}: HTML does not close <{name}/>, as XML does; write <{name}></{name}>")
         if name in REOPENED:
             opened[name] = max(0, opened[name] + (1 if kind == "START_TAG" else -1))
         elif kind == "START_TAG" and name in ("html", "body"):

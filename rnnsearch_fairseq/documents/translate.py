@@ -149,8 +149,7 @@ def _read(paths: Sequence[Path], data: Path, source: str, target: str) -> dict[P
         if path != data and (path.is_symlink() or find_format(path) is None or ".pot" in path.suffixes):
             continue
         document = read_document(path)
-        if other := document.find_other_language(source, target):
-            reason = other
+        if reason := document.find_other_language(source, target):
             others.append(f"{path}: copied as it is: {reason}")
         else:
             documents[path] = document

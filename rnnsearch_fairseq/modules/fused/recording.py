@@ -145,7 +145,7 @@ def _record_cuda_graph(
     # If a recording fails, torch.cuda.graph leaves its stream the current one.
     with torch.cuda.device(device), torch.cuda.stream(torch.cuda.current_stream(device)), compiling(device):
         work()  # compiles its functions
-        # Other threads, as those that load batches, may go on.
+        # Other threads may use the GPU meanwhile, such as one that loads batches.
         with torch.cuda.graph(graph, pool, stream, capture_error_mode="thread_local"):
             results = work()
     return graph.replay, results

@@ -89,13 +89,14 @@ def packing(is_word: Tensor) -> Packing:
     the padding.
     """
     (batch, columns), device = is_word.shape, is_word.device
-    lengths, firsts = is_word.sum(dim=1), is_word.long().argmax(dim=1)
+    firsts = is_word.long().argmax(dim=1)
     position = torch.arange(columns, device=device).unsqueeze(1)
     if is_word.is_cuda:
         sentences = torch.arange(batch, device=device)
         places = (sentences * columns + (firsts + position) % columns).flatten()
         previous = torch.arange((columns - 1) * batch, device=device)
         return Packing(sentences, places, (batch,) * columns, previous, is_word.shape)
+    lengths = is_word.sum(dim=1)
     sentences = lengths.argsort(descending=True, stable=True)
     has_word = position < lengths[sentences]
     places = (sentences * columns + firsts[sentences] + position)[has_word]
@@ -151,7 +152,7 @@ def _lstm_scan_backward(
     grad_hiddens: Tensor, grad_cells: Tensor, weight: Tensor, gates: Tensor, cells: Tensor, counts: tuple[int, ...]
 ) -> tuple[Tensor, ...]:
     """The gradient of the gates' sums."""
-    # The loop adds the gradients through the next word to those of h and c, its arguments.
+    # Each word adds its parts to the gradients of h and c of the word before it, in the arguments.
     grad_gates = torch.empty_like(gates)
     gate, cell, grad_gate, grad_hidden, grad_cell = _split(counts, gates, cells, grad_gates, grad_hiddens, grad_cells)
     times_weight = packed_matmul(weight.T)
@@ -320,7 +321,7 @@ def _decoder_scan_backward(
     grad_gates = torch.empty_like(gates)
     grad_sums = torch.empty_like(cells)
     grad_scores = torch.empty_like(weights)
-    # The loop adds the gradients through position j + 1 to those of s~_j, s_j and c_j.
+    # Position j + 1 adds its parts to the gradients of s~_j, s_j and c_j.
     grad_vectors, grad_cells = torch.zeros_like(vectors), torch.zeros_like(cells)
     grad_vectors[:, :size] = grad_attended
     cell, vector, alpha, grad_alpha = _split(counts, cells, vectors, weights, grad_weights)
