@@ -41,7 +41,6 @@ FEATURES: list[tuple[str, Callable[[str], Any]]] = [
 ]
 NAME = re.compile(r"[./-]*(?:[^\W_][./-]*)+")  # which a translation may have for itself
 ADDED = re.compile("[*`]")  # of RST and Markdown; a model of documentation writes them into other texts, too
-STAR_RUN = re.compile(r"\*+")
 SIGNS = "*`[]{}|$\\<>_#=%@+~^&"  # of markup and code
 # &File, E&xit and _Open, but not &amp; and &x
 ACCELERATOR = re.compile(r"(?:(?<![\w&])&(?=\w\w)|(?<=[a-zA-Z])&(?=[a-z]))(?!#?\w+;)|(?<![\w*`\\])_(?=[A-Z])")
@@ -81,9 +80,9 @@ class Piece:
         text: the source.
         masked: what the model reads.
         counted: ``masked`` with numbers in place of the placeholders that stand for numbers, and two stars in place of
-            tags of emphasis and of three stars; None: there are none.
+            tags of emphasis; None: there are none.
         counts: for each number in ``counted`` that stands for a placeholder, the symbol in ``masked`` that does.
-        emphasis: the symbols of the start tag and the end tag, or three stars twice.
+        emphasis: the symbols of the start tag and the end tag.
         spans: what the symbols in ``masked`` stand for.
     """
 
@@ -110,10 +109,7 @@ class Piece:
         self.counted = counted if counted != self.masked else None
 
     def _find_emphasis(self, numbered: Mapping[str, str]) -> list[str]:
-        """The symbols of a start tag and an end tag of emphasis, or three stars twice, if it is the only emphasis."""
-        runs = STAR_RUN.findall(self.masked)
-        if {*runs} == {"***"} and len(runs) % 2 == 0:
-            return ["***", "***"]
+        """The symbols of a start tag and an end tag of emphasis, if it is the only emphasis."""
         matches = [(symbol, PAIRED_TAG.fullmatch(span)) for symbol, span in numbered.items()]
         tags = {symbol: tag[1] for symbol, tag in matches if tag and tag[2] in EMPHASIS}
         if [*tags.values()] != ["", "/"] or "*" in self.masked:
@@ -146,7 +142,7 @@ class Piece:
             text = NUMBER.sub(lambda number: self.counts.get(number[0], number[0]), text)
         if counted and self.emphasis:
             first, *others = text.split(STARS)
-            tags = self.emphasis * (sum(map(self.masked.count, {*self.emphasis})) // 2)
+            tags = self.emphasis * (sum(map(self.masked.count, self.emphasis)) // 2)
             if len(tags) != len(others):
                 return None
             text = first + "".join(tag + part for tag, part in zip(tags, others))
@@ -154,7 +150,7 @@ class Piece:
             text = text.upper()
         if not self._reader.masks:
             return text
-        text = self._without_half_emphasis(text if ADDED.search(self.text) else ADDED.sub("", text))
+        text = text if ADDED.search(self.text) else ADDED.sub("", text)
         if "…" in self.text and "..." not in self.text:  # models read and write three dots for this sign
             text = re.sub(r"\.{2,3}", "…", text)
         for symbol in self._attached:  # without a blank before it
@@ -175,14 +171,6 @@ class Piece:
         if word and source[:1].islower() and word[1][1:].islower() and word[1] not in self.text:
             return text[: word.start(1)] + word[1][0].lower() + text[word.start(1) + 1 :]
         return text
-
-    def _without_half_emphasis(self, text: str) -> str:
-        """The text without stars that have no partner, as when the model has lost one of a pair."""
-        known = STAR_RUN.findall(self.masked)
-        if _lacks_partner(known) or not _lacks_partner(STAR_RUN.findall(text)):
-            return text
-        text = STAR_RUN.sub(lambda run: run[0] if run[0] in known else "", text)
-        return STAR_RUN.sub("", text) if _lacks_partner(STAR_RUN.findall(text)) else text
 
     def _name_terms(self, text: str) -> str:
         """The text with a term's name in the source behind its translation: ``:term:`itérateur <iterator>```."""
@@ -244,9 +232,6 @@ class Piece:
         for span in self._attached.values():
             if span in text and not re.search(rf"\S{re.escape(span)}", text):
                 yield f"has no word right before {span}"
-        for name, words in ELEMENT.findall(text):
-            if name in EMPHASIS and words.islower() and (name, words) in ELEMENT.findall(self._plain):
-                yield f"does not translate '{words}' in <{name}>"
         negation, possible = self._from.negation, self._to.negation
         if negation and possible and negation.search(self._rest) and not possible.search(rest):
             yield "has no negation"
@@ -258,10 +243,6 @@ class Piece:
             for word in dict.fromkeys(WORD.findall(rest)):
                 if word.lower() not in own and word.lower() not in self._reader.words:
                     yield f"has a word that the training text lacks: {word}"
-
-
-def _lacks_partner(runs: Sequence[str]) -> bool:
-    return any(number % 2 for number in Counter(runs).values())
 
 
 def find_format_faults(source: str, text: str) -> list[str]:

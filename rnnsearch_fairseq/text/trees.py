@@ -24,10 +24,7 @@ def parse_transitions(line: str, where: str = "transitions") -> Tree | None:
     Raises:
         InputError: the line does not form a tree; the message calls it ``where``.
     """
-    try:
-        return None if line.strip() == NO_PARSE else _build_tree(line.split())
-    except ValueError as error:
-        raise InputError(f"{where}: {error}; write the trees with python -m recipes.trees.transitions") from error
+    return None if line.strip() == NO_PARSE else _build_tree(line.split(), where)
 
 
 def format_transitions(tree: Tree | None) -> str:
@@ -40,11 +37,12 @@ def format_transitions(tree: Tree | None) -> str:
     return " ".join(SHIFT + f" {REDUCE}" * number for number in reduces[1:])
 
 
-def _build_tree(transitions: Sequence[str]) -> Tree:
-    """The tree of a list of transitions; a ValueError if they do not form one."""
+def _build_tree(transitions: Sequence[str], where: str = "transitions") -> Tree:
+    """The tree of a list of transitions; an InputError if they do not form one."""
+    message = f"{where}: the transitions do not form one tree; write them with python -m recipes.trees.transitions"
     stack: list[int] = []  # the first words of the phrases that are not yet joined
     splits: list[list[int]] = []  # the splits of the phrases that start at each word, shortest phrase first
-    for number, transition in enumerate(transitions, 1):
+    for transition in transitions:
         if transition == SHIFT:
             stack.append(len(splits))
             splits.append([])
@@ -52,9 +50,9 @@ def _build_tree(transitions: Sequence[str]) -> Tree:
             split = stack.pop()
             splits[stack[-1]].append(split)
         else:
-            raise ValueError(f"transition {number}, {quote(repr(transition))}, cannot stand there")
+            raise InputError(message)
     if len(stack) != 1:
-        raise ValueError(f"the transitions end with {len(stack)} phrases, not with one tree")
+        raise InputError(message)
     # Pre-order sorts phrases by first word, and phrases with the same first word from the longest to the shortest.
     return Tree(tuple(split for same_start in splits for split in reversed(same_start)))
 

@@ -13,7 +13,7 @@ from rnnsearch_fairseq.output import open_output
 from rnnsearch_fairseq.text.lines import read_lines
 
 SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")  # in the order of BOS, PAD, EOS, UNK
-LINE = re.compile(r"(.+) ([+-]?[0-9]{1,18})( #fairseq:overwrite)?")
+LINE = re.compile("(.+) [+-]?[0-9]{1,18}")
 MAX_SYMBOL = 1_000  # characters
 SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -40,22 +40,16 @@ class Vocabulary:
             match = LINE.fullmatch(line.rstrip())
             if match is None:
                 raise InputError(f"{path}, line {number}: not a word and its count; give what fairseq-preprocess wrote")
-            word, _, overwrite = match.groups()
-            if word in seen and not overwrite:
-                raise InputError(
-                    f"{path}, line {number}: {quote(repr(word))} stands here a second time; delete the line"
-                )
-            seen.add(word)
-            symbols.append(word)
+            if match[1] in seen:
+                raise InputError(f"{path}, line {number}: {quote(repr(match[1]))} stands here again; delete the line")
+            seen.add(match[1])
+            symbols.append(match[1])
         return cls(symbols, str(path))
 
     def write(self, path: Path) -> None:
         """Write a file for :meth:`read` and for fairseq; all counts are 1."""
-        seen = set(SPECIAL)
         with open_output(path) as out:
-            for symbol in self.symbols[len(SPECIAL) :]:
-                out.write(f"{symbol} 1{' #fairseq:overwrite' * (symbol in seen)}\n".encode())
-                seen.add(symbol)
+            out.writelines(f"{symbol} 1\n".encode() for symbol in self.symbols[len(SPECIAL) :])
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Vocabulary) and self.symbols == other.symbols

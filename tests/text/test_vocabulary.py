@@ -38,7 +38,7 @@ def test_lines_of_text_end_with_end_of_sentence_and_special_symbols_in_them_are_
     ("content", "message"),
     [
         (b"a 1\nb\n", "line 2: not a word and its count"),
-        (b"a 1\na 2\n", "line 2: 'a' stands here a second time"),
+        (b"a 1\na 2\n", "line 2: 'a' stands here again"),
     ],
 )
 def test_a_bad_line_is_refused_by_its_number(tmp_path: Path, content: bytes, message: str) -> None:
