@@ -10,7 +10,7 @@ from recipes.grammar.derivations import Grammar
 from recipes.grammar.phrases import Phrase, brackets, contract, elide
 from rnnsearch_fairseq.corpus.rows import texts_of, write_rows
 from rnnsearch_fairseq.errors import InputError
-from rnnsearch_fairseq.text.preparation import PLAIN_MOSES, write_preparations
+from rnnsearch_fairseq.text.preparation import Preparation, write_preparations
 
 SHORTEST = 3  # words of the shortest sentence: subject, verb, full stop
 LONGEST = 60
@@ -110,7 +110,8 @@ def write_corpus(
     """
     parts = (draw_even_parts if even else draw_parts)(sizes, seed, longest)
     Path(folder).mkdir(parents=True, exist_ok=True)
-    write_preparations(Path(folder), {"en": PLAIN_MOSES, "fr": PLAIN_MOSES})
+    moses = Preparation("moses", moses_no_escape=True, moses_no_dash_splits=True)
+    write_preparations(Path(folder), {"en": moses, "fr": moses})
     for part, pairs in parts.items():
         rows = (
             (*map(" ".join, (pair.source, pair.target, (f"{i}-{j}" for i, j in pair.alignment))), pair.parse)

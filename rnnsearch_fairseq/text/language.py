@@ -48,12 +48,12 @@ def find_other_languages(lines: Iterable[str], expected: str) -> str:
         return ""
     judged = map(_load_identifier().classify, parts)
     counts = Counter(name for name, probability in judged if name != NO_LANGUAGE and probability >= MIN_PROBABILITY)
-    others = [(language, count) for language, count in counts.most_common() if language != language_code(expected)]
-    number = sum(count for _, count in others)
-    if number < max(MIN_PARTS, MIN_SHARE * counts.total()):
+    total = counts.total()
+    counts.pop(language_code(expected), None)
+    if counts.total() < max(MIN_PARTS, MIN_SHARE * total):
         return ""
-    names = ", ".join(f"{count:,} like {language}" for language, count in others[:3])
-    return f"of {counts.total():,} samples of the {expected} text, {number:,} look like other languages ({names})"
+    names = ", ".join(f"{count:,} like {language}" for language, count in counts.most_common(3))
+    return f"of {total:,} samples of the {expected} text, {counts.total():,} look like other languages ({names})"
 
 
 def _cut_parts(lines: Iterable[str]) -> Iterator[str]:

@@ -52,10 +52,7 @@ def check_line(path: Path | str, number: int, line: bytes, stray_returns: bool =
     try:
         return line.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise InputError(
-            f"{path}, line {number}: byte {line[error.start]:#04x} at column {error.start + 1} is not UTF-8; "
-            "convert the file with iconv"
-        ) from error
+        raise InputError(f"{path}, line {number}: not UTF-8 ({quote(error)}); convert the file with iconv") from error
 
 
 def check_rereadable(*paths: Path) -> None:

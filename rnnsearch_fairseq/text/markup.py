@@ -121,7 +121,6 @@ NUMBER = re.compile(
     re.VERBOSE,
 )
 SYMBOL = re.compile(r"(\s?)(⟦\d+⟧)")
-NOT_ASCII = re.compile("[^\0-\x7f]+")
 RUN = re.compile(r"\w+|[^\w\s]+")
 BETWEEN = re.compile(r"[^\w,;]?")  # joins two spans
 QUOTES = {"'": "'", '"': '"', "“": "”", "‘": "’", "«": "»"}
@@ -189,7 +188,7 @@ def scan(text: str, known: Container[str] | None = None, terms: re.Pattern[str] 
     shadow = replace(text, placeholders, lambda part: "x" * len(part))
     for start, end in [*segments, (last, len(text))]:
         kept += _judge_tokens(text, shadow, start, end, placeholders)
-    if known is not None and NOT_ASCII.search(text):
+    if known is not None and not text.isascii():
         kept += _find_unknown(hide(text, sorted(kept)), known)
     if terms is not None:
         kept += [term.span() for term in terms.finditer(hide(text, sorted(kept)))]

@@ -29,13 +29,11 @@ ELEMENT = re.compile(r"<(\w+)(?:\s[^<>]*)?>([^<>]*)</\1>")  # one without others
 STARS = "**"  # which the model reads in the place of tags of emphasis, since it knows them better
 ATTACHED = re.compile(r"(?<=[\w.,;!?)])⟦\d⟧")  # right after a word or a full stop, as the number of a footnote
 QUOTED = re.compile(r"(?<!\w)'[^'\n]{1,80}'(?!\w)|\"[^\"\n]*\"|«[^«»\n]*»|“[^“”\n]*”")
-LONE_PERCENT = re.compile(r"(?<!\d)(?<!\d\s)%")
 REPEATED = re.compile(r"\b(?!nous|vous)([^\W\d_]{4,})(?:\s|\*|<[^<>]*>)+\1\b", re.IGNORECASE)  # also inside a tag
 ENDS = ".!?:;,…"
 # What both sides have alike, and the fault where they have not.
 FEATURES: list[tuple[str, Callable[[str], Any]]] = [
     ("has other numbers", lambda rest: sorted(filter(str.isdigit, rest))),
-    ("has % away from its number", lambda rest: len(LONE_PERCENT.findall(rest))),
     ("has other quotation marks", lambda rest: len(QUOTED.findall(rest))),
     ("ends with another sign", lambda rest: rest[-1:] if rest[-1:] in ENDS else ""),
 ]
@@ -98,9 +96,7 @@ class Piece:
         self._terms = TERM.findall(text)
         self.masked, self.spans = found.mask() if reader.masks else (self._plain, [])
         numbered, attached = dict(zip(SYMBOLS, self.spans)), ATTACHED.findall(self.masked)
-        self._attached = {
-            symbol: span for symbol, span in numbered.items() if self.masked.count(symbol) == attached.count(symbol)
-        }
+        self._attached = [symbol for symbol in numbered if self.masked.count(symbol) == attached.count(symbol)]
         self.counts: dict[str, str] = {}
         counted = self.masked if NUMBER.search(self.masked) else self._count_placeholders()
         self.emphasis = self._find_emphasis(numbered)
@@ -229,9 +225,6 @@ class Piece:
                 yield fault
         if (repeated := REPEATED.search(text)) and not REPEATED.search(self._plain):
             yield f"repeats {repeated[1]}"
-        for span in self._attached.values():
-            if span in text and not re.search(rf"\S{re.escape(span)}", text):
-                yield f"has no word right before {span}"
         negation, possible = self._from.negation, self._to.negation
         if negation and possible and negation.search(self._rest) and not possible.search(rest):
             yield "has no negation"

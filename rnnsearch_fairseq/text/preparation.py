@@ -95,10 +95,6 @@ def pack_words(lines: Iterable[str], more: Iterable[str] = ()) -> bytes:
     return gzip.compress("\n".join(sorted(words)).encode(), mtime=0)
 
 
-# Moses tokens without escapes, and with hyphens inside words.
-PLAIN_MOSES = Preparation("moses", moses_no_escape=True, moses_no_dash_splits=True)
-
-
 def write_preparations(folder: Path, preparations: Mapping[str, Preparation]) -> None:
     """Write ``FOLDER/preparation.json`` and the files that it names; languages can share a file."""
     record = {language: {**vars(preparation)} for language, preparation in preparations.items()}

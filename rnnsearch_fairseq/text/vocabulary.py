@@ -24,10 +24,10 @@ class Vocabulary:
     def __init__(self, symbols: Sequence[str], where: str = "the vocabulary") -> None:
         if tuple(symbols[: len(SPECIAL)]) != SPECIAL:
             raise InputError(f"{where}: does not begin with {' '.join(SPECIAL)}; export or train the model again")
-        odd = next((symbol for symbol in symbols if not _is_word(symbol)), None)
-        if odd is not None:  # it would break a line of a translation, or could not be written
-            fault = "is empty or too long, or holds a line end or half of a character"
-            raise InputError(f"{where}: {quote(repr(odd))} {fault}; train the model again without it")
+        for symbol in symbols:  # one of these would break a line of a translation, or could not be written
+            if symbol.splitlines() != [symbol] or len(symbol) > MAX_SYMBOL or SURROGATE.search(symbol):
+                fault = "is empty or too long, or holds a line end or half of a character"
+                raise InputError(f"{where}: {quote(repr(symbol))} {fault}; train the model again without it")
         self.symbols = list(symbols)
         self._ids = {symbol: number for number, symbol in enumerate(symbols) if number >= len(SPECIAL)}
 
@@ -68,7 +68,3 @@ class Vocabulary:
     def words(self, ids: Iterable[int]) -> list[str]:
         """The symbols of ids."""
         return [self.symbols[number] for number in ids]
-
-
-def _is_word(symbol: str) -> bool:
-    return symbol.splitlines() == [symbol] and len(symbol) <= MAX_SYMBOL and not SURROGATE.search(symbol)

@@ -11,7 +11,7 @@ from omegaconf import OmegaConf
 from rnnsearch_fairseq.corpus.prepare import learn_codes, learn_pieces
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.text.codec import TextCodec, make_codecs
-from rnnsearch_fairseq.text.preparation import PLAIN_MOSES, Preparation
+from rnnsearch_fairseq.text.preparation import Preparation
 from rnnsearch_fairseq.text.vocabulary import SPECIAL, Vocabulary
 
 TEXTS = [
@@ -66,9 +66,10 @@ def test_subwords_are_those_of_fairseqs_encoders(folder: Path, kind: str, option
 
 def test_a_word_that_is_known_only_in_lower_case_is_lowercased(folder: Path) -> None:
     vocabulary = Vocabulary([*SPECIAL, "the", "cat", "US", "us", "Tom"])
-    words = TextCodec(PLAIN_MOSES, "en", vocabulary)
+    moses = Preparation("moses", moses_no_escape=True, moses_no_dash_splits=True)
+    words = TextCodec(moses, "en", vocabulary)
     assert words.encode("THE  Cat and Tom in US\tPARIS.") == ["the", "cat", "and", "Tom", "in", "US", "PARIS", "."]
-    assert TextCodec(PLAIN_MOSES, "en").encode("\ufeffThe C\u00adat.") == ["The", "Cat", "."]
+    assert TextCodec(moses, "en").encode("\ufeffThe C\u00adat.") == ["The", "Cat", "."]
     codes = (folder / "bpe.codes").read_text(encoding="utf-8")
     pieces = TextCodec(Preparation(bpe=codes), "en").encode("xyz")
     subwords = TextCodec(Preparation(bpe=codes), "en", Vocabulary([*SPECIAL, *pieces]))
