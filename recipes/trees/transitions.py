@@ -17,7 +17,7 @@ from rnnsearch_fairseq.command_line import make_parser, program
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.output import check_not_input, open_output
 from rnnsearch_fairseq.text.lines import check_text_files, read_lines
-from rnnsearch_fairseq.text.trees import NoParse, Parse, first_difference, format_transitions, make_binary, read_penn
+from rnnsearch_fairseq.text.trees import NO_PARSE, NoParse, Parse, first_difference, make_binary, read_penn
 
 
 def read_enju(text: str) -> Parse | NoParse:
@@ -70,9 +70,9 @@ def main() -> None:
                         "text that was parsed, --lowercase if it was lowercased then, or --mismatch no-parse to skip it"
                     )
                 parse = NoParse.MISMATCH
-            tree = parse.tree if isinstance(parse, Parse) else None
-            found[parse if tree is None else None] += 1
-            out.write(f"{format_transitions(tree)}\n".encode())
+            is_parsed = isinstance(parse, Parse)
+            found[None if is_parsed else parse] += 1
+            out.write(f"{parse.transitions if is_parsed else NO_PARSE}\n".encode())
         if found.keys() == {NoParse.UNUSABLE}:
             raise InputError(f"{args.parses}: nothing in it can be read as --format {args.format}; give its own format")
     print(f"{found.total():,} sentences, {found.pop(None, 0):,} parsed -> {args.output}")

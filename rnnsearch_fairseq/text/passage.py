@@ -45,7 +45,7 @@ SEPARATOR = re.compile(
     r"|(?:(?<!\s)\s*)?(?<!\\)\|\s*|(?<=\S)(?:\s{2,}|\t)(?=\S)|(?<!\s)\s+\Z"
 )
 # Icons, and a field or a directive of RST, before a text.
-HEAD = re.compile(r"(?:(?::[a-z][\w+-]*:|\.\. [\w-]+::|[\u2600-\u27bf\U0001f300-\U0001faff]\ufe0f?)\s+)+(?=\S)")
+HEAD = re.compile(r"(?:(?::[a-z][\w+-]*:|\.\. [\w-]+::|[\u2600-\u27bf\U0001f300-\U0001faff]\ufe0f?)\s+(?=\S))*")
 # A whole text with emphasis, but for a word that may be a name.
 EMPHASIZED = re.compile(r"(\*{1,3}|__|~~)(?=[A-Z]|\S+ )([^\s*_~`](?:[^*_~`\n]*[^\s*_~`])?)\1")
 CLAUSE = re.compile(r"(?<=[,;:])\s+")
@@ -116,10 +116,9 @@ def _without_frame(part: str, is_translated: bool) -> list[tuple[str, bool]]:
     """A part of a text; what stands before it, and signs of emphasis around all of it, are other parts."""
     if not is_translated:
         return [(part, False)]
-    head = match[0] if (match := HEAD.match(part)) else ""
-    body = part[len(head) :]
-    match = EMPHASIZED.fullmatch(body)
-    sign, inner = match.groups() if match else ("", body)
+    head = HEAD.match(part)[0]
+    match = EMPHASIZED.fullmatch(part, len(head))
+    sign, inner = match.groups() if match else ("", part[len(head) :])
     return [(head + sign, False), (inner, True), (sign, False)]
 
 

@@ -27,16 +27,6 @@ def parse_transitions(line: str, where: str = "transitions") -> Tree | None:
     return None if line.strip() == NO_PARSE else _build_tree(line.split(), where)
 
 
-def format_transitions(tree: Tree | None) -> str:
-    """Write the line that `parse_transitions` reads; ``R`` follows as soon as the last word of a phrase is shifted."""
-    if tree is None:
-        return NO_PARSE
-    reduces = [0] * (tree.leaves + 1)
-    for _, end in tree.spans():
-        reduces[end] += 1
-    return " ".join(SHIFT + f" {REDUCE}" * number for number in reduces[1:])
-
-
 def _build_tree(transitions: Sequence[str], where: str = "transitions") -> Tree:
     """The tree of a list of transitions; an InputError if they do not form one."""
     message = f"{where}: the transitions do not form one tree; write them with python -m recipes.trees.transitions"
@@ -67,10 +57,15 @@ class NoParse(Enum):
 
 
 class Parse(NamedTuple):
-    """A parser's result for a sentence: the leaves as the parser wrote them, and the tree."""
+    """A parser's result for a sentence: the leaves as the parser wrote them, and the line of transitions."""
 
     words: list[str]
-    tree: Tree
+    transitions: str
+
+    @property
+    def tree(self) -> Tree:
+        """The tree of the transitions."""
+        return _build_tree(self.transitions.split())
 
 
 def make_binary(nodes: Iterable[bool | str]) -> Parse | NoParse:
@@ -97,7 +92,7 @@ def make_binary(nodes: Iterable[bool | str]) -> Parse | NoParse:
             children[-1] += 1
     if children:
         return NoParse.UNUSABLE  # cut short
-    return Parse(words, _build_tree(transitions)) if words else NoParse.EMPTY
+    return Parse(words, " ".join(transitions)) if words else NoParse.EMPTY
 
 
 _PENN_TOKEN = re.compile(r"[()]|[^\s()]+")

@@ -10,15 +10,7 @@ import pytest
 
 import rnnsearch_fairseq
 from rnnsearch_fairseq.corpus import prepare
-from rnnsearch_fairseq.text.markup import (
-    SYMBOLS,
-    has_code,
-    known_characters,
-    mask,
-    mask_pair,
-    scan,
-    unmask,
-)
+from rnnsearch_fairseq.text.markup import SYMBOLS, has_code, known_characters, mask, mask_pair, scan, unmask
 from rnnsearch_fairseq.text.preparation import read_preparations
 from tests.trained import SHIPPED_MODEL, needs_shipped_model
 

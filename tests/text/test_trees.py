@@ -7,14 +7,7 @@ import pytest
 
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.modules.forest import Tree
-from rnnsearch_fairseq.text.trees import (
-    NoParse,
-    Parse,
-    first_difference,
-    format_transitions,
-    parse_transitions,
-    read_penn,
-)
+from rnnsearch_fairseq.text.trees import NoParse, Parse, first_difference, parse_transitions, read_penn
 
 # A tree by its definition: a word is its position, a phrase the list of its two parts.
 Nested = Any
@@ -60,12 +53,10 @@ def test_every_small_tree_is_what_its_definition_says() -> None:
         line = transitions_of(by_definition)
         tree = parse_transitions(line)
         assert tree is not None
-        assert format_transitions(tree) == line
         assert tree.leaves == len(words_of(by_definition)) == line.count("S")
         assert tree.spans() == spans_of(by_definition)
         assert nested(tree) == by_definition
     assert parse_transitions(" -\n") is None
-    assert format_transitions(None) == "-"
 
 
 @pytest.mark.parametrize("line", ["", "S S R R", "S S R S", "S -"])
@@ -91,7 +82,6 @@ def test_a_tree_as_deep_as_it_is_long(text: str, spans: list[tuple[int, int]]) -
     assert isinstance(parse, Parse)
     assert parse.tree.spans() == spans
     assert len(parse.tree.children()) == len(spans)
-    assert parse_transitions(format_transitions(parse.tree)) == parse.tree
 
 
 # Penn brackets
@@ -113,7 +103,7 @@ def test_a_tree_as_deep_as_it_is_long(text: str, spans: list[tuple[int, int]]) -
 def test_penn_brackets(text: str, leaves: str, transitions: str) -> None:
     parse = read_penn(text)
     assert isinstance(parse, Parse) and parse.tree.leaves == len(parse.words)
-    assert (" ".join(parse.words), format_transitions(parse.tree).replace(" ", "")) == (leaves, transitions)
+    assert (" ".join(parse.words), parse.transitions.replace(" ", "")) == (leaves, transitions)
 
 
 EMPTY = [" \n", "(())", "(X (Y ))"]

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from recipes.trees.transitions import READERS, read_enju
-from rnnsearch_fairseq.text.trees import NoParse, Parse, first_difference, format_transitions
+from rnnsearch_fairseq.text.trees import NoParse, Parse, first_difference
 from tests.text.test_trees import nested
 
 SHARED = Path(__file__).resolve().parents[4] / "shared"
@@ -36,7 +36,7 @@ def test_enju(inside: str, leaves: str, transitions: str) -> None:
     parse = read_enju(f"{enju(inside)}\r\n")
     assert isinstance(parse, Parse)
     assert parse.words == leaves.split()
-    assert format_transitions(parse.tree) == transitions
+    assert parse.transitions == transitions
 
 
 BOMB = "".join(f'<!ENTITY e{n} "{f"&e{n - 1};" * 10 if n else "ha" * 1000}">' for n in range(10))
@@ -98,5 +98,5 @@ def test_enju_trees_are_those_of_the_original(split: str, phrases: int) -> None:
 def test_hundreds_of_thousands_of_characters_are_read(form: str, text: str) -> None:
     parse = READERS[form](text)
     if isinstance(parse, Parse):
-        assert len(format_transitions(parse.tree)) == 4 * parse.tree.leaves - 3
+        assert len(parse.transitions) == 4 * parse.tree.leaves - 3
         assert first_difference(parse.words, parse.words[::-1], lowercase=True) is None
