@@ -2,9 +2,7 @@
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import TypeVar
-
-Item = TypeVar("Item")
+from typing import Any
 
 SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[^\W\d_a-zß-ÿ]|[`:*(\0])|(?<=[。！？])(?=.)")
 # Thai, Lao, Tibetan, Burmese, Khmer, Japanese kana and Chinese characters. Korean has blanks.
@@ -28,7 +26,7 @@ def lacks_blanks(lines: Iterable[str]) -> bool:
     return unspaced > MIN_UNSPACED_SHARE * (len(text) - blanks) and blanks < MAX_BLANKS * unspaced
 
 
-def combine(translations: Sequence[Sequence[Item]]) -> list[tuple[Item, ...]]:
+def combine(translations: Sequence[Sequence[Any]]) -> list[tuple[Any, ...]]:
     """The best translations of all sentences, then the second best; a sentence that has fewer keeps its last one."""
     longest = max(map(len, translations), default=1)
     return [tuple(several[min(place, len(several) - 1)] for several in translations) for place in range(longest)]

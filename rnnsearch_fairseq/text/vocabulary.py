@@ -34,17 +34,15 @@ class Vocabulary:
     @classmethod
     def read(cls, path: Path) -> "Vocabulary":
         """Read fairseq-preprocess's ``dict.LANGUAGE.txt``, whose lines are a word and its count."""
-        symbols = list(SPECIAL)
-        seen = set(symbols)
+        symbols = dict.fromkeys(SPECIAL)
         for number, line in enumerate(read_lines(path), 1):
             match = LINE.fullmatch(line.rstrip())
             if match is None:
                 raise InputError(f"{path}, line {number}: not a word and its count; give what fairseq-preprocess wrote")
-            if match[1] in seen:
+            if match[1] in symbols:
                 raise InputError(f"{path}, line {number}: {quote(repr(match[1]))} stands here again; delete the line")
-            seen.add(match[1])
-            symbols.append(match[1])
-        return cls(symbols, str(path))
+            symbols[match[1]] = None
+        return cls([*symbols], str(path))
 
     def write(self, path: Path) -> None:
         """Write a file for :meth:`read` and for fairseq; all counts are 1."""
