@@ -247,10 +247,10 @@ def _judge_tokens(
                 yield from inside  # the rest of the token is a plain word
             else:
                 yield min(first, inside[0][0]), max(after, inside[-1][1])
-        elif first < after and (closing := _find_closing(text, first, after, end)):
+        elif closing := _find_closing(text, first, after, end):
             yield first, closing
             start = max(start, closing)
-        elif first < after:
+        else:
             for a, b in _judge(text[first:after]):
                 bracketed = text[first + a - 1 : first + a] == "[" and text[first + b : first + b + 1] == "]"
                 yield first + a - bracketed, first + b + bracketed
@@ -279,10 +279,8 @@ def _trim(text: str, start: int, end: int) -> tuple[int, int]:
 
 def _find_closing(text: str, start: int, end: int, limit: int) -> int:
     """Where a bracket closes that opens inside a token, after its first character; 0: inside the token, or nowhere."""
-    for place in range(start + 1, end):
-        if text[place] in PAIRS and text[place] != "<":
-            break
-    else:
+    place = next((place for place in range(start + 1, end) if text[place] in "([{"), None)
+    if place is None:
         return 0
     opening, closing = text[place], PAIRS[text[place]]
     depth, limit = 0, min(limit, max(end, place) + MAX_EXTENSION)
