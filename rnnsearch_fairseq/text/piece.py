@@ -29,11 +29,13 @@ ELEMENT = re.compile(r"<(\w+)(?:\s[^<>]*)?>([^<>]*)</\1>")  # one without others
 STARS = "**"  # which the model reads in the place of tags of emphasis, since it knows them better
 ATTACHED = re.compile(r"(?<=[\w.,;!?)])⟦\d⟧")  # right after a word or a full stop, as the number of a footnote
 QUOTED = re.compile(r"(?<!\w)'[^'\n]{1,80}'(?!\w)|\"[^\"\n]*\"|«[^«»\n]*»|“[^“”\n]*”")
+LONE_PERCENT = re.compile(r"(?<!\d)(?<!\d\s)%")
 REPEATED = re.compile(r"\b(?!nous|vous)([^\W\d_]{4,})(?:\s|\*|<[^<>]*>)+\1\b", re.IGNORECASE)  # also inside a tag
 ENDS = ".!?:;,…"
 # What both sides have alike, and the fault where they have not.
 FEATURES: list[tuple[str, Callable[[str], Any]]] = [
     ("has other numbers", lambda rest: sorted(filter(str.isdigit, rest))),
+    ("has % away from its number", lambda rest: len(LONE_PERCENT.findall(rest))),
     ("has other quotation marks", lambda rest: len(QUOTED.findall(rest))),
     ("ends with another sign", lambda rest: rest[-1:] if rest[-1:] in ENDS else ""),
 ]
@@ -225,6 +227,9 @@ class Piece:
                 yield fault
         if (repeated := REPEATED.search(text)) and not REPEATED.search(self._plain):
             yield f"repeats {repeated[1]}"
+        for name, words in ELEMENT.findall(text):
+            if name in EMPHASIS and words.islower() and (name, words) in ELEMENT.findall(self._plain):
+                yield f"does not translate '{words}' in <{name}>"
         negation, possible = self._from.negation, self._to.negation
         if negation and possible and negation.search(self._rest) and not possible.search(rest):
             yield "has no negation"
