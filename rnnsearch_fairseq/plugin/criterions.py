@@ -104,14 +104,7 @@ class BlackOut(SmoothedNLL):
         if blackout_samples < 1:
             raise InputError(f"--blackout-samples is {blackout_samples}, but it must be at least 1")
         self.samples, self.alpha = blackout_samples, blackout_alpha
-        self.proposal: tuple[Tensor, AliasTable] | None = None
-
-    def distribution(self, device: torch.device) -> tuple[Tensor, AliasTable]:
-        """log Q, float64 ``(K_y,)``, and Q's alias table; the first call counts the training targets."""
-        if self.proposal is None:
-            pairs, vocabulary_size = self.task.dataset(self.task.cfg.train_subset), len(self.task.target_dictionary)
-            self.proposal = make_proposal(count_targets(pairs, vocabulary_size), self.alpha, device)
-        return self.proposal
+        self.proposal: tuple[Tensor, AliasTable] | None = None  # log Q and Q's alias table
 
     def forward(self, model: BaseFairseqModel, sample: dict[str, Any], reduce: bool = True) -> Result:
         if not model.training:
@@ -119,9 +112,12 @@ class BlackOut(SmoothedNLL):
         features, extra = model(**sample["net_input"], features_only=True)
         is_word = sample["target"].ne(self.padding_idx)
         features, targets = features[is_word], sample["target"][is_word]
-        log_proposal, proposal = self.distribution(features.device)
-        negatives = draw_negatives(targets, self.samples, proposal)
-        loss = blackout_loss(features, targets, negatives, *extra["output_layer"], log_proposal)
+        if self.proposal is None:
+            pairs = self.task.dataset(self.task.cfg.train_subset)
+            counts = count_targets(pairs, len(self.task.target_dictionary))
+            self.proposal = make_proposal(counts, self.alpha, features.device)
+        negatives = draw_negatives(targets, self.samples, self.proposal[1])
+        loss = blackout_loss(features, targets, negatives, *extra["output_layer"], self.proposal[0])
         divisor = len(sample["target"]) if self.sentence_avg else sample["ntokens"]
         counts = {"ntokens": sample["ntokens"], "nsentences": len(sample["target"]), "sample_size": divisor}
         return loss, divisor, {"loss": loss.detach(), **counts}

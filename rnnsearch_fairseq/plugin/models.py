@@ -56,10 +56,9 @@ class NetworkEncoder(FairseqEncoder):
         self.network = network
 
     def forward(self, src_tokens: Tensor, src_lengths: Any = None, trees: Any = None, **_: Any) -> tuple[Any, int]:
-        """Encode sentences ``(batch, src_len)``, each with end-of-sentence, padded left or right.
+        """Encode sentences ``(batch, src_len)``, each with end-of-sentence, padded left or right, with their Forest.
 
-        ``trees`` are the fields of a :class:`~rnnsearch_fairseq.modules.tree_lstm.Forest`, or None. The output is the
-        network's, and ``src_len``.
+        The output is the network's, and ``src_len``.
         """
         forest = None if trees is None else Forest(*trees)
         return self.network(src_tokens, forest), src_tokens.size(1)
@@ -177,10 +176,10 @@ class NetworkModel(FairseqEncoderDecoderModel):
         if (text := loaded.pop("_extra_state", None)) is not None:
             self.set_extra_state(text)
         parameters = dict(self.named_parameters(remove_duplicate=False))
-        cure = "give its --arch and model options, undo changes of the code, or give another --save-dir"
         try:
             check_parameters(loaded, parameters)
         except InputError as error:
+            cure = "give its --arch and model options, or another --save-dir"
             raise InputError(f"the checkpoint does not fit: {error}; {cure}") from error
         for name, first in shared_names(parameters).items():
             if name != first and not torch.equal(loaded[name], loaded[first]):
@@ -189,27 +188,21 @@ class NetworkModel(FairseqEncoderDecoderModel):
         return super().load_state_dict(state_dict, *args, **options)
 
 
-def train_as_in_the_paper(args: Any) -> None:
-    """Without ``--optimizer``, which fairseq needs, set ``PAPER_TRAINING`` and 80 pairs a batch.
-
-    Options that were typed stay as they are.
-    """
-    if getattr(args, "optimizer", "") is not None:
-        return
-    chosen = {name: paper for name, (default, paper) in PAPER_TRAINING.items() if getattr(args, name) == default}
-    if args.batch_size is None and args.max_tokens is None:
-        chosen |= {"batch_size": 80, "batch_size_valid": 80}
-    vars(args).update(chosen)
-    logger.warning(f"there is no --optimizer, so the training is the first paper's: {chosen}")
-
-
 def set_architecture(settings: dict[str, Any], args: Any) -> None:
-    """Set the options of an architecture that were not given."""
+    """Set the options of an architecture that were not given.
+
+    Without ``--optimizer``, which fairseq needs, the first paper's models are trained with ``PAPER_TRAINING``, and with
+    80 pairs a batch. Options that were typed stay as they are.
+    """
     for name, value in settings.items():
         if getattr(args, name, None) is None:
             setattr(args, name, value)
-    if getattr(args, "arch", None) in rnnsearch.ARCHITECTURES:
-        train_as_in_the_paper(args)
+    if getattr(args, "arch", None) in rnnsearch.ARCHITECTURES and getattr(args, "optimizer", "") is None:
+        chosen = {name: paper for name, (default, paper) in PAPER_TRAINING.items() if getattr(args, name) == default}
+        if args.batch_size is None and args.max_tokens is None:
+            chosen |= {"batch_size": 80, "batch_size_valid": 80}
+        vars(args).update(chosen)
+        logger.warning(f"there is no --optimizer, so the training is the first paper's: {chosen}")
 
 
 @dataclass

@@ -20,8 +20,8 @@ import sys
 import threading
 import typing
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields
 from pathlib import Path
+from types import TracebackType
 from typing import IO, Any
 
 import fairseq.checkpoint_utils
@@ -29,25 +29,22 @@ import fairseq.distributed.utils
 import omegaconf
 import omegaconf.base
 import torch
-from fairseq import utils
 from fairseq.logging import metrics
 from fairseq.optim.lr_scheduler.reduce_lr_on_plateau import ReduceLROnPlateauLRSchedule
-from fairseq.tasks.translation import TranslationConfig
 from fairseq.trainer import Trainer
 from omegaconf import nodes
 
 from rnnsearch_fairseq.command_line import Parser, option, print_without_traceback
-from rnnsearch_fairseq.errors import InputError, find_cause, quote
+from rnnsearch_fairseq.errors import MAX_MESSAGE, InputError, find_cause, quote
 from rnnsearch_fairseq.inference.loading import PLAIN_CLASSES, check_records
 from rnnsearch_fairseq.output import open_output
-from rnnsearch_fairseq.plugin.tasks import RNNsearchTaskConfig
 
 logger = logging.getLogger(__name__)
 
 LAST = "checkpoint_last.pt"  # the default of --restore-file
 # Where the options stand that decide what a training learns, and those there that do not.
 SECTIONS = ("common", "dataset", "optimization", "task", "model", "criterion", "optimizer", "lr_scheduler")
-HARMLESS = re.compile("_name|.*valid.*|(?:log|max_epoch|max_update|no_progress|num_workers|stop|tensorboard|wandb).*")
+HARMLESS = re.compile(".*valid.*|(?:log|max_epoch|max_update|no_progress|num_workers|stop|tensorboard|wandb).*")
 received = 0  # the number of the signal that asks this process to stop
 
 
@@ -66,36 +63,24 @@ def resume(load_checkpoint: Callable[..., Any], cfg: Any, trainer: Trainer, **pa
     master = trainer.data_parallel_rank == 0
     if master and not cfg.no_save:
         trainer.lock = _lock(Path(cfg.save_dir))  # until the training ends
-    is_last = cfg.restore_file == LAST
-    path = Path(os.path.join(cfg.save_dir, LAST) if is_last else cfg.restore_file)
-    near = {*path.parent.glob("checkpoint*.pt"), *Path(cfg.save_dir or "").glob("checkpoint*.pt")}
-    others = sorted(near - {path}, key=os.path.getmtime)
-    cure = "give another --save-dir" if is_last else "give another --restore-file"
-    if others:
-        cure = f"give --restore-file {others[-1]}, or another --save-dir"
-    begins_anew = is_last and (not others or cfg.no_last_checkpoints or cfg.continue_once)
-    if not path.is_file() and not begins_anew:
-        raise InputError(f"{path}: no such file; {cure}")
-    begins_from = None if path.is_file() else cfg.finetune_from_model
-    if begins_from and not os.path.isfile(begins_from):  # with a folder, fairseq would begin anew
-        reason = "is no file; give a checkpoint, such as checkpoint_best.pt"
-        raise InputError(f"argument --finetune-from-model: {begins_from} {reason}")
-    source = Path(begins_from or path)
+    path = Path(cfg.save_dir, LAST) if cfg.restore_file == LAST else Path(cfg.restore_file)
+    others = sorted({*Path(cfg.save_dir).glob("checkpoint*.pt")} - {path}, key=os.path.getmtime)
+    cure = f"give --restore-file {others[-1]}, or" if others else "give"
+    if not path.is_file() and (others or cfg.restore_file != LAST):  # fairseq would begin anew
+        raise InputError(f"{path}: no such file; {cure} another --save-dir")
+    source = path if path.is_file() or not cfg.finetune_from_model else Path(cfg.finetune_from_model)
+    if source != path and not source.is_file():  # with a folder, fairseq would begin anew
+        raise InputError(f"--finetune-from-model {source} is no file; give a checkpoint, such as checkpoint_best.pt")
     try:
         if master and source.is_file():
             check_records(source)
             before = torch.load(source, map_location="cpu", mmap=True)
         state, epoch_itr = load_checkpoint(cfg, trainer, **passthrough)
     except (RuntimeError, OSError, EOFError, AssertionError, KeyError, pickle.UnpicklingError) as error:
-        if not source.is_file():
-            raise InputError(f"training cannot begin ({quote(error)}); give other options") from error
-        has_other_data = "dataloader mismatch" in str(error)
-        reason = "its data were others, or had other limits" if has_other_data else quote(error)
+        reason = "its data were others, or had other limits" if "dataloader mismatch" in str(error) else quote(error)
         reason = f"it has no {reason}, as with another --lr-scheduler" if isinstance(error, KeyError) else reason
-        has_other_parts = isinstance(error, (AssertionError, KeyError))  # criterion, optimizer or scheduler
-        if has_other_data or has_other_parts:
-            cure = "give the data and options that it was trained with, or another --save-dir"
-        raise InputError(f"{source}: training cannot go on from it ({reason}); {cure}") from error
+        fault = f"{source}: training cannot go on from it" if source.is_file() else "training cannot begin"
+        raise InputError(f"{fault} ({reason}); {cure} its data and options, or another --save-dir") from error
     resets = cfg.reset_optimizer or cfg.reset_lr_scheduler or cfg.reset_dataloader or cfg.reset_meters
     goes_on = path.is_file() and not resets  # not with --finetune-from-model
     if master and goes_on:
@@ -121,18 +106,16 @@ def resume(load_checkpoint: Callable[..., Any], cfg: Any, trainer: Trainer, **pa
 
 def _warn_of_changes(before: Mapping[str, Any], now: Mapping[str, Any], path: Path) -> None:
     """Name the options of a training that differ from those in its checkpoint."""
-    # fairseq gives a component that argparse configures all options of the command, in a Namespace.
-    parts = [[cfg[name] for name in SECTIONS if isinstance(cfg[name], dict)] for cfg in (before, now)]
-    old, new = ({name: part[name] for part in several for name in part} for several in parts)
-    for name in ("best_checkpoint_metric", "maximize_best_checkpoint_metric"):
-        old[name], new[name] = (cfg["checkpoint"][name] for cfg in (before, now))
-    for kind in ("task", "criterion", "optimizer", "lr_scheduler"):
-        chosen = (vars(cfg[kind]) if isinstance(cfg[kind], argparse.Namespace) else cfg[kind] for cfg in (before, now))
-        old[kind], new[kind] = ((part or {}).get("_name") for part in chosen)
-    names = [name for name in new if new[name] != old.get(name, new[name]) and not HARMLESS.fullmatch(name)]
-    if names:
-        changes = ", ".join(f"{option(name)} was {quote(old[name])} and is {quote(new[name])}" for name in names)
-        logger.warning(f"{path}: training goes on from it with other options: {changes}")
+    changes = dict.fromkeys(
+        f"{option(section if name == '_name' else name)} was {quote(before[section][name])} and is {quote(value)}"
+        for section in SECTIONS
+        # A component that argparse configures is a Namespace with all options of the command.
+        if isinstance(before[section], dict) and isinstance(now[section], dict)
+        for name, value in now[section].items()
+        if value != before[section].get(name, value) and not HARMLESS.fullmatch(name)
+    )
+    if changes:
+        logger.warning(f"{path}: training goes on from it with other options: {', '.join(changes)}")
 
 
 def _lock(folder: Path) -> IO[str]:
@@ -173,10 +156,7 @@ def _ignore_signals_of_others() -> None:
 def stop_after_update(
     validate_and_save: Callable[..., Any], cfg: Any, trainer: Trainer, task: Any, epoch_itr: Any, *options: Any
 ) -> Any:
-    """Validate and save as in fairseq; after a signal, save and exit with status 128 + its number, as in a shell.
-
-    If a checkpoint cannot be written, the part that was written is removed.
-    """
+    """Validate and save as in fairseq; after a signal, save and exit with status 128 + its number, as in a shell."""
     folder = cfg.checkpoint.save_dir
     try:
         losses, should_stop = validate_and_save(cfg, trainer, task, epoch_itr, *options)
@@ -193,9 +173,8 @@ def stop_after_update(
         if error.args != (metric,):
             raise
         fairseq.checkpoint_utils.save_checkpoint(cfg.checkpoint, trainer, epoch_itr, None)
-        reason = f"argument --best-checkpoint-metric: a validation has no {quote(metric)}"
-        cure = f"give loss or ppl, or bleu and --eval-bleu; the training goes on from {folder}/{LAST}"
-        raise InputError(f"{reason}; {cure}") from error
+        reason = f"a validation has no {quote(metric)}, as --best-checkpoint-metric says"
+        raise InputError(f"{reason}; give another metric, and the training goes on from {folder}/{LAST}") from error
     except (OSError, RuntimeError) as error:  # PyTorch raises a RuntimeError after an OSError
         if (cause := find_cause(error, OSError)) is None:
             raise
@@ -219,8 +198,7 @@ def parse_with_hints(
 ) -> Any:
     """Parse as in fairseq, but answer a mistake in two lines, and print help with the options of --arch and --task.
 
-    ``--bf16`` is no ``--tpu`` here. fairseq parses twice, because --arch and --task add options; it prints help when it
-    parses the first time.
+    fairseq parses twice, because --arch and --task add options, and prints help when it parses the first time.
     """
     parser.__class__ = Parser
     words = sys.argv[1:] if input_args is None else input_args
@@ -232,18 +210,20 @@ def parse_with_hints(
 
     if len(rest) < len(words):
         parser.parse_args = print_help  # fairseq calls it the second time
-    theirs = {member.name for member in fields(TranslationConfig)}
-    ours = [member.name for member in fields(RNNsearchTaskConfig) if member.metadata and member.name not in theirs]
-    if "--task" not in " ".join(rest) and (needing := {*map(option, ours)}.intersection(rest)):
-        parser.error(f"argument {min(needing)}: give --task rnnsearch, too")
     args = parse(parser, rest, **options)
     args.tpu = "--tpu" in words  # --bf16 sets it, too (options.py:201)
-    for path in utils.split_paths(getattr(args, "path", None) or ""):
-        if path and getattr(args, "checkpoint_shard_count", 1) == 1 and not os.path.isfile(path):
-            folder = Path(path) if os.path.isdir(path) else Path(path).parent
-            others = ", ".join(sorted(other.name for other in folder.glob("*.pt")))
-            parser.error(f"argument --path: {path}: no such file{f'; the folder has {others}' * bool(others)}")
     return args
+
+
+def print_in_one_line(
+    before: Callable[..., Any], kind: type[BaseException], error: BaseException, trace: TracebackType | None
+) -> None:
+    """Print in one line an uncaught error with which fairseq answers bad input, such as a missing file."""
+    runs_fairseq = any(name.startswith(("fairseq-", "fairseq_cli")) for name in Path(sys.argv[0]).parts[-2:])
+    if runs_fairseq and (issubclass(kind, OSError) or kind is Exception):
+        print(f"error: {quote(error, MAX_MESSAGE)}", file=sys.stderr)
+    else:
+        before(kind, error, trace)
 
 
 # Dotted names of functions of fairseq, and their replacements, whose first argument is the replaced function.
@@ -271,6 +251,7 @@ def apply() -> None:
         replaced = functools.wraps(original)(functools.partial(replacement, original))
         setattr(pkgutil.resolve_name(owner), name, replaced)
     torch.serialization.add_safe_globals(CLASSES)
+    sys.excepthook = functools.partial(print_in_one_line, sys.excepthook)
     print_without_traceback(of_interrupts=False)
     # The threads of an open group of processes may abort Python when it ends.
     atexit.register(lambda: torch.distributed.is_initialized() and torch.distributed.destroy_process_group())

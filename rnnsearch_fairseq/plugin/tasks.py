@@ -3,7 +3,7 @@
 import logging
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Optional
 
@@ -18,10 +18,11 @@ from fairseq.models import BaseFairseqModel
 from fairseq.optim import FairseqOptimizer, FP16Optimizer
 from fairseq.tasks import register_task
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
+from fairseq_cli.train import should_stop_early
 from omegaconf import II
 from torch import Tensor
 
-from rnnsearch_fairseq.command_line import option
+from rnnsearch_fairseq.command_line import described, option
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.modules.symbols import EOS, PAD
 from rnnsearch_fairseq.modules.tree_lstm import Forest
@@ -33,39 +34,41 @@ from rnnsearch_fairseq.text.preparation import RECORD, find_preparations
 
 logger = logging.getLogger(__name__)
 
-HELP = {known.name: {"help": known.metadata["help"]} for known in fields(SearchOptions)}
+HELP = {known.name: known.metadata["help"] for known in fields(SearchOptions)}
 COLUMNS_ON_GPU = 8  # their number is rounded up to a multiple of this, since each shape of a loop is recorded once
 # Options of fairseq's generator that the searches of this package do not have.
 FAIRSEQ_ONLY = ["sampling", "diverse_beam_groups", "diversity_rate", "match_source_len", "constraints", "prefix_size"]
 FAIRSEQ_ONLY += ["no_repeat_ngram_size", "temperature", "lm_path", "score_reference"]
 
 
-def _optional(help_text: str) -> Any:
-    return field(default=None, metadata={"help": help_text})
-
-
 @dataclass
 class RNNsearchTaskConfig(TranslationConfig):
     """Options of ``translation``, and for the training pairs and their order, trees, and the search."""
 
-    max_words: Optional[int] = _optional(  # noqa: UP045 (fairseq reads the type's name)
+    max_words: Optional[int] = described(  # noqa: UP045 (fairseq reads the type's name)
+        None,
         "leave out training pairs with more words than this on either side, without end-of-sentence (the papers: 30 "
-        "or 50; default: no limit)"
+        "or 50; default: no limit)",
     )
-    pool_batches: Optional[int] = _optional(  # noqa: UP045
+    pool_batches: Optional[int] = described(  # noqa: UP045
+        None,
         "shuffle the training pairs once, and sort the pairs of this many updates (of all processes) by length (the "
-        "first paper: 20; default: fairseq's batches, in another order in each epoch)"
+        "first paper: 20; default: fairseq's batches, in another order in each epoch)",
     )
-    tree_lang: Optional[str] = _optional(  # noqa: UP045
+    tree_lang: Optional[str] = described(  # noqa: UP045
+        None,
         "suffix of the files of transitions (fairseq-preprocess --only-source -s SUFFIX); the training pairs are "
-        "shuffled anew in each epoch before they are cut into batches (default: no trees)"
+        "shuffled anew in each epoch before they are cut into batches (default: no trees)",
     )
-    require_parse: bool = field(default=False, metadata={"help": "leave out training pairs without a parse"})
-    search: ChoiceEnum(list(SEARCHES)) = field(default="fairseq", metadata=HELP["search"])  # type: ignore[valid-type]
-    length_statistics: Optional[str] = field(default=None, metadata=HELP["length_statistics"])  # noqa: UP045
+    require_parse: bool = described(False, "leave out training pairs without a parse")
+    search: ChoiceEnum(list(SEARCHES)) = described("fairseq", HELP["search"])  # type: ignore[valid-type]
+    length_statistics: Optional[str] = described(None, HELP["length_statistics"])  # noqa: UP045
     cpu: bool = II("common.cpu")
     seed: int = II("common.seed")
     update_freq: Any = II("optimization.update_freq")
+    # A training that goes on from a checkpoint is compared with it in all options of the task.
+    best_checkpoint_metric: str = II("checkpoint.best_checkpoint_metric")
+    maximize_best_checkpoint_metric: bool = II("checkpoint.maximize_best_checkpoint_metric")
 
 
 @register_task("rnnsearch", dataclass=RNNsearchTaskConfig)
@@ -81,36 +84,19 @@ class RNNsearchTask(TranslationTask):
         self.pairs = 0  # a checksum of the lengths of the training pairs
         self.has_trees = cfg.tree_lang is not None
         if self.has_trees:
-            path = Path(utils.split_paths(cfg.data)[0], f"dict.{cfg.tree_lang}.txt")
-            if not path.is_file():
-                raise _no_trees(path, cfg.tree_lang)
-            self.tree_dict = self.load_dictionary(str(path))
-
-    @classmethod
-    def setup_task(cls, cfg: RNNsearchTaskConfig, **kwargs: Any) -> "RNNsearchTask":
-        """As in fairseq: load the dictionaries."""
-        folder = Path(utils.split_paths(cfg.data)[0])
-        if not any(folder.glob("dict.*.txt")):
-            fault = "has no dictionaries" if folder.is_dir() else "no such folder"
-            raise InputError(
-                f"{folder}: {fault}; give the --destdir of a finished fairseq-preprocess, such as text/bin"
-            )
-        return super().setup_task(cfg, **kwargs)
+            self.tree_dict = self.load_dictionary(f"{utils.split_paths(cfg.data)[0]}/dict.{cfg.tree_lang}.txt")
 
     def load_dataset(self, split: str, epoch: int = 1, combine: bool = False, **kwargs: Any) -> None:
         """Load a split and its trees; choose the training pairs within the limits, and log their number."""
         trains = split == self.cfg.train_subset
         folder, languages = Path(utils.split_paths(self.cfg.data)[0]), [self.cfg.source_lang, self.cfg.target_lang]
         if trains and split not in self.datasets and find_preparations(folder, languages) is None:
-            logger.warning(
-                f"no {RECORD} in {folder} or the folder above it, so rnnsearch translate will need tokenised text like "
-                "the training text; rnnsearch prepare writes such a record"
-            )
+            reason = f"{folder} has no {RECORD} of rnnsearch prepare"
+            logger.warning(f"{reason}, so rnnsearch translate will need tokenised text like the training text")
         try:
             super().load_dataset(split, epoch, combine, **kwargs)
-        except (FileNotFoundError, AssertionError) as error:  # a file is missing, or the sides differ in size
-            cure = "write both sides in one run of fairseq-preprocess"
-            raise InputError(f"{self.cfg.data}: {split}: {error}; {cure}") from error
+        except AssertionError as error:  # the sides differ in size
+            raise InputError(f"{self.cfg.data}: {split}: {error}") from error
         if torch.cuda.is_available() and not self.cfg.cpu:
             pairs = self.datasets[split]
             pairs.pad_to_multiple = max(pairs.pad_to_multiple, COLUMNS_ON_GPU)
@@ -124,7 +110,8 @@ class RNNsearchTask(TranslationTask):
         path = str(Path(paths[(epoch - 1) % len(paths)], f"{split}.{suffix}-None.{suffix}"))
         transitions = data_utils.load_indexed_dataset(path, self.tree_dict, self.cfg.dataset_impl)
         if transitions is None:
-            raise _no_trees(path, suffix)
+            cure = f"binarise the trees with fairseq-preprocess --only-source -s {suffix}, as recipes/README.md shows"
+            raise InputError(f"{path}: no such trees; {cure}")
         return TreePairs(pairs, transitions, self.tree_dict, path)
 
     def _choose_pairs(self, pairs: FairseqDataset, split: str) -> LimitedPairs:
@@ -155,16 +142,6 @@ class RNNsearchTask(TranslationTask):
             iterator.disable_shuffling, iterator.shuffle = True, False
         return iterator
 
-    def filter_indices_by_size(self, *arguments: Any) -> Any:
-        """As in fairseq, but a sentence beyond the limits is an :class:`InputError`."""
-        try:
-            return super().filter_indices_by_size(*arguments)
-        except Exception as error:  # fairseq raises nothing more exact (tasks/fairseq_task.py:187)
-            if "skip this example" not in str(error):
-                raise
-            cure = "give greater --max-source-positions and --max-target-positions, or"
-            raise InputError(str(error).replace("skip this example", f"{cure} skip such sentences")) from error
-
     def optimizer_step(self, optimizer: FairseqOptimizer, model: BaseFairseqModel, update_num: int) -> None:
         """As in fairseq, but the first update after loading a checkpoint starts from its float32 parameters."""
         if self.float32 is not None and isinstance(optimizer, FP16Optimizer):
@@ -174,8 +151,8 @@ class RNNsearchTask(TranslationTask):
         super().optimizer_step(optimizer, model, update_num)
 
     def get_checkpoint_dict(self) -> dict[str, Any]:
-        """The state that fairseq does not save: the count of --patience, and float32 parameters of 16-bit training."""
-        state: dict[str, Any] = {"patience": dict(_patience()), "pairs": self.pairs}
+        """What fairseq does not save: its count for --patience (attributes of a function), and float32 parameters."""
+        state: dict[str, Any] = {"patience": dict(vars(should_stop_early)), "pairs": self.pairs}
         if isinstance(self.optimizer, FP16Optimizer):
             parameters = self.optimizer.fp32_optimizer.params
             state["float32"] = [parameter.detach().cpu() for parameter in parameters]
@@ -186,7 +163,7 @@ class RNNsearchTask(TranslationTask):
         if state["pairs"] != self.pairs:
             limits = "or other limits (--max-words, --require-parse)"
             raise InputError(f"the checkpoint's training had other pairs, {limits}; give those, or another --save-dir")
-        _patience().update(state["patience"])
+        vars(should_stop_early).update(state["patience"])
         self.float32 = state.get("float32")
 
     def build_generator(self, models: Sequence[BaseFairseqModel], args: Any, **extra: Any) -> Any:
@@ -210,13 +187,6 @@ class RNNsearchTask(TranslationTask):
             self.sequence_generator.search_model = None
 
 
-def _patience() -> dict[str, Any]:
-    """The best loss and the number of validations since then, which fairseq stores as attributes of a function."""
-    from fairseq_cli.train import should_stop_early
-
-    return vars(should_stop_early)
-
-
 class Generator:
     """A search of this package in fairseq-generate, fairseq-interactive and --eval-bleu.
 
@@ -236,34 +206,22 @@ class Generator:
         if self.search_model is None:
             self.search_model = search_model(list(map(halves, self.models)))
         batch = self.search.search(self.search_model, words, None if trees is None else Forest(*trees))
-        flat = [hypothesis for best in batch for hypothesis in best]
-        ids = torch.tensor([word for hypothesis in flat for word in hypothesis.words])
-        tokens = iter(ids.split([len(hypothesis.words) for hypothesis in flat]))
-        scores = iter(torch.tensor([hypothesis.score for hypothesis in flat], dtype=torch.float64).unbind())
-        return [
-            [self._convert(hypothesis, row, next(tokens), next(scores)) for hypothesis in best]
-            for best, row in zip(batch, words.cpu())
-        ]
+        return [[self._convert(hypothesis, row) for hypothesis in best] for best, row in zip(batch, words.cpu())]
 
-    def _convert(self, hypothesis: Hypothesis, source: Tensor, tokens: Tensor, score: Tensor) -> dict[str, Any]:
-        weights, alignment = hypothesis.weights, []
-        if weights is not None:
-            weights = weights[:, : len(source)]
+    def _convert(self, hypothesis: Hypothesis, source: Tensor) -> dict[str, Any]:
+        tokens, attention, alignment = torch.tensor(hypothesis.words), torch.empty(0), []
+        if hypothesis.weights is not None:
+            attention = hypothesis.weights[:, : len(source)].T  # (src_len, tgt_len)
             if self.print_alignment is not None:
                 extract = getattr(utils, f"extract_{self.print_alignment}_alignment")
-                alignment = extract(weights, source, tokens, PAD, EOS)
+                alignment = extract(attention.T, source, tokens, PAD, EOS)
         return {
             "tokens": tokens,
-            "score": score,
-            "attention": torch.empty(0) if weights is None else weights.T,  # (src_len, tgt_len)
+            "score": torch.tensor(hypothesis.score, dtype=torch.float64),
+            "attention": attention,
             "alignment": alignment,
             "positional_scores": hypothesis.logprobs,
         }
-
-
-def _no_trees(path: str | Path, suffix: str) -> InputError:
-    cure = f"binarise the trees with fairseq-preprocess --only-source -s {suffix}, as recipes/README.md shows"
-    return InputError(f"{path}: no such trees; {cure}")
 
 
 def halves(model: BaseFairseqModel) -> tuple[Any, Any]:
