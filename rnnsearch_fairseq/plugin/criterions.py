@@ -41,10 +41,14 @@ class SmoothedNLL(LabelSmoothedCrossEntropyCriterion):
             return super().forward(model, sample, reduce)
         features, extra = model(**sample["net_input"], features_only=True)
         loss, nll = smoothed_loss(features, *extra["output_layer"], sample["target"], self.eps, self.padding_idx)
+        return self.result(loss, sample, nll_loss=nll)
+
+    def result(self, loss: Tensor, sample: dict[str, Any], **log: Tensor) -> Result:
+        """The result of a batch, whose gradients are averaged over sentences or words."""
         sentences, words = len(sample["target"]), sample["ntokens"]
-        sample_size = sentences if self.sentence_avg else words
-        log = {"loss": loss.detach(), "nll_loss": nll, "ntokens": words, "nsentences": sentences}
-        return loss, sample_size, {**log, "sample_size": sample_size}
+        divisor = sentences if self.sentence_avg else words
+        counts = {"ntokens": words, "nsentences": sentences, "sample_size": divisor}
+        return loss, divisor, {"loss": loss.detach(), **log, **counts}
 
 
 @register_criterion("summed_nll", dataclass=CrossEntropyCriterionConfig)
@@ -118,9 +122,7 @@ class BlackOut(SmoothedNLL):
             self.proposal = make_proposal(counts, self.alpha, features.device)
         negatives = draw_negatives(targets, self.samples, self.proposal[1])
         loss = blackout_loss(features, targets, negatives, *extra["output_layer"], self.proposal[0])
-        divisor = len(sample["target"]) if self.sentence_avg else sample["ntokens"]
-        counts = {"ntokens": sample["ntokens"], "nsentences": len(sample["target"]), "sample_size": divisor}
-        return loss, divisor, {"loss": loss.detach(), **counts}
+        return self.result(loss, sample)
 
     reduce_metrics = staticmethod(log_bits)  # in training, bits of the BlackOut cost, not of the softmax
 

@@ -31,7 +31,7 @@ class LimitedPairs(BaseWrapperDataset):
         self.chosen, self.seed = chosen, seed
 
     def ordered_indices(self) -> np.ndarray:
-        """The indices of the chosen pairs, in the order in which they are cut into batches: int64, ``(chosen,)``."""
+        """The chosen pairs, in the order in which they are cut into batches: int64, ``(chosen,)``."""
         with data_utils.numpy_seed(self.seed + 1):
             indices = self.dataset.ordered_indices()
         return indices[self.chosen[indices]]
@@ -72,8 +72,7 @@ class PooledPairs(LimitedPairs):
 
     def __init__(self, pairs: FairseqDataset, chosen: np.ndarray, pool_batches: int, seed: int) -> None:
         super().__init__(pairs, chosen, seed)
-        self.pool_batches = pool_batches
-        self.batches_per_update = 1
+        self.pool_batches, self.batches_per_update = pool_batches, 1
         self.longer_side = longer_side(pairs)
         self.order = np.random.RandomState(seed).permutation(np.flatnonzero(chosen)).astype(np.int64)
 
@@ -98,8 +97,8 @@ class PooledPairs(LimitedPairs):
 class TreePairs(BaseWrapperDataset):
     """``pairs`` and the trees of their sources; ``net_input.trees`` of a batch are the fields of a ``Forest``.
 
-    ``transitions`` are the ids of each tree's transitions, which recipes/trees/transitions.py wrote, in the file
-    ``path``; ``parsed`` is whether each source has a tree: bool, ``(pairs,)``.
+    ``transitions`` are the ids of each tree's transitions, which are in the file ``path``. ``parsed`` is whether each
+    source has a tree: bool, ``(pairs,)``.
     """
 
     def __init__(
@@ -115,26 +114,21 @@ class TreePairs(BaseWrapperDataset):
             try:
                 # If every training sentence has a parse, the dictionary has no symbol for "no parse".
                 tree = None if line == dictionary.unk_word else parse_transitions(line)
-                if tree is not None and tree.leaves > words:
-                    raise InputError(f"the tree has {tree.leaves} leaves and the source {words} words; {cure}")
             except InputError as error:
                 raise InputError(f"{path}: line {number + 1}: {error}") from None
+            if tree is not None and tree.leaves > words:
+                raise InputError(f"{path}: line {number + 1}: {tree.leaves} leaves for {words} words; {cure}")
             self.trees.append(tree)
         self.parsed = np.array([tree is not None for tree in self.trees])
-
-    def __getitem__(self, index: int) -> dict[str, Any]:
-        return {**self.dataset[index], "tree": self.trees[index]}
 
     def collater(self, samples: list[dict[str, Any]], **kwargs: Any) -> dict[str, Any]:
         """fairseq's batch, with the trees added."""
         batch = self.dataset.collater(samples, **kwargs)
         if batch:
-            by_id = {sample["id"]: sample for sample in samples}
-            ordered = [by_id[number] for number in batch["id"].tolist()]
-            columns, left = batch["net_input"]["src_tokens"].size(1), self.dataset.left_pad_source
+            numbers, columns = batch["id"].tolist(), batch["net_input"]["src_tokens"].size(1)
             # From the lengths, since a text may contain the word <pad>.
-            first_columns = [columns - len(sample["source"]) if left else 0 for sample in ordered]
-            forest = build_forest([sample["tree"] for sample in ordered], first_columns, columns)
+            first_columns = (columns - self.dataset.src_sizes[numbers]) * self.dataset.left_pad_source
+            forest = build_forest([self.trees[number] for number in numbers], first_columns.tolist(), columns)
             # A plain tuple, because fairseq cannot rebuild a NamedTuple when it moves the tensors to a device.
             batch["net_input"]["trees"] = tuple(forest)
         return batch

@@ -37,8 +37,6 @@ from rnnsearch_fairseq.text.vocabulary import Vocabulary
 
 logger = logging.getLogger(__name__)
 
-Attention = dict[str, list[Tensor | None]]
-
 # fairseq's default of each option, and the value of the paper (Bahdanau et al., Section 4.2 and Appendix B.2).
 PAPER_TRAINING = {
     "optimizer": (None, "adadelta"),
@@ -82,13 +80,13 @@ class NetworkDecoder(FairseqIncrementalDecoder):
         incremental_state: dict[str, Any] | None = None,
         features_only: bool = False,
         **_: Any,
-    ) -> tuple[Tensor, Attention]:
+    ) -> tuple[Tensor, dict[str, list[Tensor | None]]]:
         """The unnormalised log-probabilities of every next word ``(batch, tgt_len, K_y)``, and a dictionary.
 
-        The previous words ``(batch, tgt_len)`` begin with end-of-sentence; with an ``incremental_state`` (in a search),
-        only the last column is read. With ``features_only``, the first result are the features ``(batch, tgt_len, l)``.
-        The dictionary has ``attn``, the alpha of the words ``(batch, tgt_len, src_len)``, ``constituents``, the alpha
-        of words and phrases, and with features ``output_layer``, its weight and bias.
+        The previous words ``(batch, tgt_len)`` begin with end-of-sentence. In a search (``incremental_state``), only
+        the last column is read. The dictionary has ``attn``, the alpha of words ``(batch, tgt_len, src_len)``, and
+        ``constituents``, the alpha of words and phrases. ``features_only`` gives the features ``(batch, tgt_len, l)``
+        instead, and the weight and bias of the ``output_layer``.
         """
         saved = None
         if incremental_state is not None:
@@ -166,8 +164,8 @@ class NetworkModel(FairseqEncoderDecoderModel):
         text = TextSettings.from_record(state)
         for language, theirs, ours in zip(self.text.languages, text.vocabularies, self.text.vocabularies):
             if theirs != ours:
-                other = f"another dictionary of {language} ({len(theirs):,} words, here {len(ours):,})"
-                raise InputError(f"the checkpoint has {other}; give the data it was trained on")
+                sizes = f"{len(theirs):,} words, here {len(ours):,}"
+                raise InputError(f"the checkpoint has another dictionary of {language} ({sizes}); give its data")
         self.text = replace(self.text, preparations=text.preparations or self.text.preparations)
 
     def load_state_dict(self, state_dict: dict[str, Any], *args: Any, **options: Any) -> Any:

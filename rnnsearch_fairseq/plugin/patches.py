@@ -29,7 +29,6 @@ import fairseq.distributed.utils
 import omegaconf
 import omegaconf.base
 import torch
-from fairseq.logging import metrics
 from fairseq.optim.lr_scheduler.reduce_lr_on_plateau import ReduceLROnPlateauLRSchedule
 from fairseq.trainer import Trainer
 from omegaconf import nodes
@@ -42,7 +41,7 @@ from rnnsearch_fairseq.output import open_output
 logger = logging.getLogger(__name__)
 
 LAST = "checkpoint_last.pt"  # the default of --restore-file
-# Where the options stand that decide what a training learns, and those there that do not.
+# Where the options stand that decide what a training learns, and those there that do not
 SECTIONS = ("common", "dataset", "optimization", "task", "model", "criterion", "optimizer", "lr_scheduler")
 HARMLESS = re.compile(".*valid.*|(?:log|max_epoch|max_update|no_progress|num_workers|stop|tensorboard|wandb).*")
 received = 0  # the number of the signal that asks this process to stop
@@ -88,12 +87,10 @@ def resume(load_checkpoint: Callable[..., Any], cfg: Any, trainer: Trainer, **pa
             logger.warning(f"{path}: the optimizer begins anew, since the checkpoint lacks its state")
         now = omegaconf.OmegaConf.to_container(trainer.cfg, resolve=True, enum_to_str=True)
         _warn_of_changes(before["cfg"], now, path)
-    if goes_on and state["train_iterator"]["iterations_in_epoch"] == 0:
-        if "train_inner" in state.get("metrics", {}):  # the mean of the log's interval
-            metrics.load_state_dict({"train_inner": state["metrics"]["train_inner"]})
-        if isinstance(trainer.lr_scheduler, ReduceLROnPlateauLRSchedule):
-            # The learning rate falls only after the checkpoint at the end of the epoch is saved.
-            trainer.lr_step(state["train_iterator"]["epoch"] - 1, state.get("val_loss"))
+    is_plateau = isinstance(trainer.lr_scheduler, ReduceLROnPlateauLRSchedule)
+    if goes_on and is_plateau and state["train_iterator"]["iterations_in_epoch"] == 0:
+        # The learning rate falls only after the checkpoint at the end of the epoch is saved.
+        trainer.lr_step(state["train_iterator"]["epoch"] - 1, state.get("val_loss"))
     updates, limit = trainer.get_num_updates(), trainer.cfg.optimization.max_update
     if limit in range(1, updates + 1):  # 0: no limit
         logger.info(f"nothing to do: {updates} updates are done, and --max-update is {limit}")
@@ -124,8 +121,7 @@ def _lock(folder: Path) -> IO[str]:
     try:
         fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # until this process ends; its workers do not inherit it
     except OSError as error:
-        cure = "wait for its end, or give another --save-dir"
-        raise InputError(f"{folder}: another training writes there; {cure}") from error
+        raise InputError(f"{folder}: another training writes there; give another --save-dir") from error
     _remove_unfinished(folder)
     return file
 
@@ -179,8 +175,7 @@ def stop_after_update(
         if (cause := find_cause(error, OSError)) is None:
             raise
         _remove_unfinished(Path(folder))
-        cure = "free some disk space, and give the same command again"
-        raise InputError(f"{folder}: a checkpoint cannot be written ({cause.strerror}); {cure}") from error
+        raise InputError(f"{folder}: a checkpoint cannot be written ({cause.strerror}); free some space") from error
     if torch.distributed.is_initialized():  # the launcher kills the other processes when the first process ends
         torch.distributed.barrier(fairseq.distributed.utils.get_global_group())
     stopped = f"{signal.Signals(number).name}: training stops after update {trainer.get_num_updates()}"

@@ -107,7 +107,7 @@ class RNNsearchTask(TranslationTask):
 
     def _add_trees(self, pairs: LanguagePairDataset, split: str, epoch: int) -> TreePairs:
         paths, suffix = utils.split_paths(self.cfg.data), self.cfg.tree_lang
-        path = str(Path(paths[(epoch - 1) % len(paths)], f"{split}.{suffix}-None.{suffix}"))
+        path = f"{paths[(epoch - 1) % len(paths)]}/{split}.{suffix}-None.{suffix}"
         transitions = data_utils.load_indexed_dataset(path, self.tree_dict, self.cfg.dataset_impl)
         if transitions is None:
             cure = f"binarise the trees with fairseq-preprocess --only-source -s {suffix}, as recipes/README.md shows"
@@ -115,8 +115,7 @@ class RNNsearchTask(TranslationTask):
         return TreePairs(pairs, transitions, self.tree_dict, path)
 
     def _choose_pairs(self, pairs: FairseqDataset, split: str) -> LimitedPairs:
-        max_words = np.inf if self.cfg.max_words is None else self.cfg.max_words
-        chosen = longer_side(pairs) <= max_words
+        chosen = longer_side(pairs) <= (np.inf if self.cfg.max_words is None else self.cfg.max_words)
         if self.cfg.require_parse:
             if not self.has_trees:
                 raise InputError("--require-parse needs trees; give --tree-lang SUFFIX")
@@ -133,9 +132,8 @@ class RNNsearchTask(TranslationTask):
         if not isinstance(dataset, LimitedPairs):
             options["required_batch_size_multiple"] = 1  # fairseq's 8 may drop sentences (data/data_utils.py:357)
         if isinstance(dataset, PooledPairs):
-            processes, epoch = options.get("num_shards", 1), options.get("epoch", 1)
-            steps = self.cfg.update_freq[min(epoch, len(self.cfg.update_freq)) - 1]
-            dataset.batches_per_update = processes * steps
+            steps = self.cfg.update_freq[min(options.get("epoch", 1), len(self.cfg.update_freq)) - 1]
+            dataset.batches_per_update = options.get("num_shards", 1) * steps
         iterator = super().get_batch_iterator(dataset, **options)
         iterator.persistent_workers = False  # each with a copy of the data, they would survive the epoch
         if isinstance(dataset, PooledPairs):
@@ -161,24 +159,23 @@ class RNNsearchTask(TranslationTask):
     def set_checkpoint_dict(self, state: dict[str, Any]) -> None:
         """Restore what :meth:`get_checkpoint_dict` saved, if it was saved with the same training pairs."""
         if state["pairs"] != self.pairs:
-            limits = "or other limits (--max-words, --require-parse)"
-            raise InputError(f"the checkpoint's training had other pairs, {limits}; give those, or another --save-dir")
+            reason = "the checkpoint's training had other pairs, or other limits (--max-words, --require-parse)"
+            raise InputError(f"{reason}; give those, or another --save-dir")
         vars(should_stop_early).update(state["patience"])
         self.float32 = state.get("float32")
 
     def build_generator(self, models: Sequence[BaseFairseqModel], args: Any, **extra: Any) -> Any:
         """Build a generator with a search of this package for its own models, unless fairseq alone has an option."""
-        search = str(self.cfg.search)
+        search, defaults = str(self.cfg.search), GenerationConfig()
         options = {name: getattr(args, name) for name in HELP if hasattr(args, name)}
         options |= {"search": search, "length_statistics": self.cfg.length_statistics}
-        options = SearchOptions(**options)
-        defaults = GenerationConfig()
+        beam_search = make_search(SearchOptions(**options))
         fairseqs = [name for name in FAIRSEQ_ONLY if getattr(args, name, None) not in (None, getattr(defaults, name))]
         if search == "fairseq" and (fairseqs or any(None in halves(model) for model in models)):
             return super().build_generator(models, args, **extra)
         if fairseqs:
             raise InputError(f"{option(fairseqs[0])} has no effect with --search {search}; leave one of them out")
-        return Generator(models, make_search(options), getattr(args, "print_alignment", None))
+        return Generator(models, beam_search, getattr(args, "print_alignment", None))
 
     def begin_valid_epoch(self, epoch: int, model: BaseFairseqModel) -> None:
         """As in fairseq, but the generator of --eval-bleu takes the current parameters."""
