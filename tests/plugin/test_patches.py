@@ -12,7 +12,6 @@ from typing import BinaryIO
 import numpy as np
 import pytest
 import torch
-from fairseq import options
 from fairseq.distributed.utils import _TensorPlaceholder
 from fairseq.file_io import PathManager
 from omegaconf import OmegaConf
@@ -68,6 +67,23 @@ def test_what_fairseq_writes_loads_with_weights_only(tmp_path: Path) -> None:
 # -- command lines --
 
 
+@pytest.mark.parametrize(
+    ("command", "error", "is_one_line"),
+    [
+        ("/bin/fairseq-train", FileNotFoundError(2, "No such file", "bin/dict.en.txt"), True),
+        ("fairseq_cli/train.py", Exception("Size of sample #62\nis invalid"), True),
+        ("/bin/fairseq-train", ValueError("a fault of the program"), False),
+        ("fairseq/mine.py", FileNotFoundError("mine"), False),
+    ],
+)
+def test_what_fairseq_says_of_bad_input_is_one_line(
+    command: str, error: Exception, is_one_line: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    monkeypatch.setattr(sys, "argv", [command])
+    patches.print_in_one_line(lambda *_: None, type(error), error, None)
+    assert capsys.readouterr().err == f"error: {' '.join(str(error).split())}\n" * is_one_line
+
+
 def test_bf16_is_no_tpu() -> None:
     common = parse_training("--arch", "rnnsearch", "--optimizer", "adam", "--batch-size", "8", "--bf16").common
     assert (common.bf16, common.tpu) == (True, False)
@@ -87,35 +103,12 @@ def test_a_misspelt_word_is_answered_in_two_lines(
     assert len(mistake) < 1000 and hints.startswith(f"did you mean {hint}? ")
 
 
-def test_a_model_that_is_missing_is_named_in_two_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    parsers = options.get_generation_parser(), options.get_validation_parser(), options.get_generation_parser()
-    has_last = "; the folder has checkpoint_last.pt"
-    places = (Path("no.pt"), ""), (tmp_path / "no.pt", has_last), (tmp_path, has_last)
-    for parser, (path, has) in zip(parsers, places):
-        with pytest.raises(SystemExit):
-            options.parse_args_and_arch(parser, ["data", "--task", "translation", "--path", str(path)])
-        assert f"argument --path: {path}: no such file{has}\n" in capsys.readouterr().err
-        (tmp_path / "checkpoint_last.pt").touch()
-
-
-def test_an_option_that_needs_our_task_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_has_the_options_of_the_architecture_and_the_task(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
-        parse_training("--arch", "rnnsearch", "--max-words", "50")
-    assert "argument --max-words: give --task rnnsearch, too\n" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("arch", "own", "others"),
-    [("tree2seq_small", "--constituents", "--alignment-size"), ("lstm", "--decoder-hidden-size", "--constituents")],
-)
-def test_help_has_the_options_of_the_architecture_and_the_task(
-    arch: str, own: str, others: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with pytest.raises(SystemExit):
-        parse_training("--help", "--arch", arch, "--task", "rnnsearch")
+        parse_training("--help", "--arch", "tree2seq_small", "--task", "rnnsearch")
     shown = capsys.readouterr().out
-    assert own in shown and others not in shown
-    assert "--pool-batches" in shown and "--max-update" in shown
+    assert all(option in shown for option in ("--constituents", "--pool-batches", "--max-update"))
+    assert "--alignment-size" not in shown
 
 
 def test_an_architecture_alone_is_trained_as_in_the_paper() -> None:

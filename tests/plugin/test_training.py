@@ -24,7 +24,7 @@ import rnnsearch_fairseq
 from recipes.grammar import write_corpus
 from recipes.trees import transitions
 from rnnsearch_fairseq.corpus.plan import PAPER_MODEL, SMALL_MODEL
-from tests.commands import PLUGIN, preprocess
+from tests.commands import PLUGIN, preprocess, run
 
 pytestmark = [pytest.mark.slow, pytest.mark.train]
 
@@ -103,10 +103,7 @@ def start(data: Path, folder: Path, *words: str, **stop: Any) -> tuple[subproces
     log = folder / f"{len(list(folder.glob('*.log')))}.log"
     program = ["python", "-m", "tests.plugin.stopped", json.dumps(stop)] if stop else ["fairseq-train"]
     command = [*program, data, *COMMON, "--save-dir", folder / "saved", "--num-workers", "0", *words]
-    variables = {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]),
-    }
+    variables = {**os.environ, "PYTHONPATH": f"{ROOT}:{os.environ.get('PYTHONPATH', '')}"}
     with log.open("wb") as output:
         process = subprocess.Popen(command, env=variables, stdout=output, stderr=subprocess.STDOUT)
     return process, Trained(folder / "saved", log)
@@ -148,7 +145,7 @@ def assert_same(whole: Trained, *parts: Trained) -> None:
     assert len(expected) >= 22
     seen = {}
     for part in parts:
-        assert "other options" not in part.printed
+        assert "other options" not in part.printed and "begins anew" not in part.printed
         for record in part.updates():
             assert record == expected[record["num_updates"]]
             seen[record["num_updates"]] = record
@@ -179,20 +176,12 @@ def test_a_training_broken_within_and_after_an_epoch_ends_as_an_unbroken_one(
     assert_same(whole, within, after, end)
     if name == "small":
         assert len(rnnsearch_fairseq.load(end.last).translate(["the baker lives here ."], max_len_b=5)) == 1
-        for limit in ("22", "21"):
-            again = train(data, tmp_path, "--max-update", limit, words=COMMANDS[name])
-            assert (again.status, again.updates()) == (0, [])
-            assert f"nothing to do: 22 updates are done, and --max-update is {limit}" in again.printed
+        again = train(data, tmp_path, "--max-update", "22", words=COMMANDS[name])
+        assert (again.status, again.updates()) == (0, [])
+        assert "nothing to do: 22 updates are done, and --max-update is 22" in again.printed
     if name == "trees":
         rates = {record["num_updates"]: record["lr"] for record in whole.updates()}
         assert (rates["12"], rates["13"]) == ("1", "0.5")
-
-
-def test_the_log_goes_on_within_its_interval(data: Path, tmp_path: Path) -> None:
-    """A line for each nine updates, of which the second is of both epochs."""
-    whole = train(data, tmp_path / "whole", "--log-interval", "9")
-    train(data, tmp_path, "--log-interval", "9", "--max-epoch", "1")
-    assert train(data, tmp_path, "--log-interval", "9").updates() == whole.updates()[1:]
 
 
 def test_patience_goes_on_counting(data: Path, tmp_path: Path) -> None:
@@ -222,17 +211,14 @@ def test_a_damaged_checkpoint_is_named_and_another_can_be_given(
     last, older = saved / "checkpoint_last.pt", saved / "checkpoint_1_5.pt"
     for path in (last, older):
         path.write_bytes((unbroken("paper").folder / path.name).read_bytes())
-    for damage in (flip_a_bit, lambda path: os.truncate(path, 3000), Path.unlink):
+    for damage in (flip_a_bit, Path.unlink):
         damage(last)
         sentence = train(data, tmp_path).sentence()
         assert str(last) in sentence and f"give --restore-file {older}" in sentence
-    missing = train(data, tmp_path, "--restore-file", str(saved / "other.pt"))
-    assert f"{saved}/other.pt" in missing.sentence()
-    assert f"give --restore-file {older}" in train(data, tmp_path, "--restore-file", older.name).sentence()
-    (new := tmp_path / "new").mkdir()
+    assert f"{saved}/other.pt" in train(data, tmp_path, "--restore-file", str(saved / "other.pt")).sentence()
+    new = tmp_path / "new"
     assert "training cannot begin" in train(data, new, "--lr-scheduler", "tri_stage").sentence()
-    for other in (saved, saved / "other.pt"):
-        assert f"{other} is no file" in train(data, new, "--finetune-from-model", str(other)).sentence()
+    assert f"{saved} is no file" in train(data, new, "--finetune-from-model", str(saved)).sentence()
     resumed = train(data, tmp_path, "--restore-file", str(older))
     assert resumed.updates() == unbroken("paper").updates()[5:]
 
@@ -240,37 +226,36 @@ def test_a_damaged_checkpoint_is_named_and_another_can_be_given(
 def test_another_experiment_does_not_go_on_in_silence(
     data: Path, unbroken: Callable[[str], Trained], tmp_path: Path
 ) -> None:
-    """The other pairs are as many, of the same dictionaries."""
     shutil.copytree(unbroken("paper").folder, tmp_path / "saved")
-    write_corpus(tmp_path, PARTS, seed=6, longest=12)
-    words = ["-s", "en", "-t", "fr", "--srcdict", f"{data}/dict.en.txt", "--tgtdict", f"{data}/dict.fr.txt"]
-    preprocess(tmp_path, *words, "--trainpref", "train", "--validpref", "valid")
-    assert "other pairs" in train(tmp_path / "bin", tmp_path, "--max-epoch", "3").sentence()
-    assert "other limits" in train(data, tmp_path, "--max-words", "5", "--max-epoch", "3").sentence()
-    assert "Criterion" in train(data, tmp_path, "--criterion", "smoothed_nll").sentence()
-    assert "Optimizer" in train(data, tmp_path, "--optimizer", "adam").sentence()
-    for scheduler in ("halve_on_worse", "polynomial_decay --total-num-update 100"):
-        printed = train(data, tmp_path, "--lr-scheduler", *scheduler.split()).printed
-        assert "--lr-scheduler was fixed and is" in printed or "training cannot go on from it" in printed
-    assert (
-        "--best-checkpoint-metric was loss and is ppl"
-        in train(data, tmp_path, "--best-checkpoint-metric", "ppl").printed
-    )
-    named = "training goes on from it with other options: --seed was 1 and is 9, --lr was [1.0] and is [0.5]\n"
-    assert named in train(data, tmp_path, "--seed", "9", "--lr", "0.5", "--log-interval", "2").printed
-    assert "other options" not in train(data, tmp_path, "--log-interval", "2").printed
+    for option, named in {
+        "--max-words 5": "other limits",
+        "--criterion smoothed_nll": "Criterion",
+        "--optimizer adam": "Optimizer",
+        "--lr-scheduler halve_on_worse": "as with another --lr-scheduler",
+    }.items():
+        assert named in train(data, tmp_path, *option.split()).sentence()
+    others = split("--seed 9 --lr 0.5 --best-checkpoint-metric ppl --log-interval 2 --max-epoch 3")
+    named = "--seed was 1 and is 9, --lr was [1.0] and is [0.5], --best-checkpoint-metric was loss and is ppl\n"
+    assert f"training goes on from it with other options: {named}" in train(data, tmp_path, *others).printed
 
 
-def test_limits_and_numbers_that_a_validation_lacks_are_named(data: Path, tmp_path: Path) -> None:
-    assert "--max-source-positions" in train(data, tmp_path, "--max-source-positions", "6").sentence()
-    options = ["--max-update", "3", "--best-checkpoint-metric", "bleu"]
-    lacking = train(data, tmp_path, *options)
-    assert "a validation has no bleu; give loss or ppl, or bleu and --eval-bleu" in lacking.sentence()
+def test_what_a_validation_or_a_checkpoint_lacks_is_named(data: Path, tmp_path: Path) -> None:
+    lacking = train(data, tmp_path, *split("--max-update 3 --best-checkpoint-metric bleu --no-save-optimizer-state"))
+    assert "a validation has no bleu" in lacking.sentence()
     assert f"the training goes on from {lacking.last}" in lacking.sentence()
-    resumed = train(data, tmp_path, "--max-update", "4", "--no-save-optimizer-state")
-    assert resumed.updates()[0]["num_updates"] == "4"
-    assert "the optimizer begins anew" not in resumed.printed
-    assert "the optimizer begins anew" in train(data, tmp_path, "--max-update", "5").printed
+    resumed = train(data, tmp_path, "--max-update", "1")
+    assert f"{lacking.last}: the optimizer begins anew" in resumed.printed
+
+
+def test_hydra_trains_a_model_that_fairseq_can_go_on_with(data: Path, tmp_path: Path) -> None:
+    words = ["--config-path", "pkg://rnnsearch_fairseq.plugin", "--config-name", "rnnsearch50"]
+    words += [f"task.data={data}", "+task.source_lang=en", "+task.target_lang=fr", "optimization.max_update=2"]
+    words += [f"model.{name}_size=8" for name in ("embedding", "hidden", "alignment", "maxout")]
+    words += [f"checkpoint.save_dir={tmp_path}/saved", "dataset.batch_size=30", "common.cpu=true"]
+    run("fairseq-hydra-train", *words, cwd=tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["saved"], "Hydra stays in the folder"
+    more = split("--max-words 50 --pool-batches 20 --dropout 0 --batch-size 30 --max-update 4")
+    assert [record["num_updates"] for record in train(data, tmp_path, *more).updates()] == ["3", "4"]
 
 
 # Checkpoints are whole
@@ -332,18 +317,15 @@ def test_a_second_ctrl_c_ends_at_once(data: Path, tmp_path: Path) -> None:
 
 
 def test_two_processes_stop_together_and_go_on(data: Path, tmp_path: Path) -> None:
-    """Within and after an epoch of 6 updates; each process draws its own negative words again."""
+    """Within an epoch of 6 updates; each process draws its own negative words again."""
     words = [*TREES, "--batch-size", "8"]
     whole = train_two(data, tmp_path / "whole", *words)
-    parts = []
-    for update in (7, 12):
-        stopped = train_two(data, tmp_path, *words, update=update, number=TERM)
-        assert stopped[1].status == 128 + TERM
-        assert_stopped(stopped[0], update, TERM)
-        parts.append(stopped[0])
+    stopped = train_two(data, tmp_path, *words, update=7, number=TERM)
+    assert stopped[1].status == 128 + TERM
+    assert_stopped(stopped[0], 7, TERM)
     resumed = train_two(data, tmp_path, *words)
     assert [training.status for training in (*whole, *resumed)] == [0, 0, 0, 0]
-    assert_same(whole[0], *parts, resumed[0])
+    assert_same(whole[0], stopped[0], resumed[0])
 
 
 def test_two_processes_and_two_steps_train_as_one_batch(data: Path, tmp_path: Path) -> None:
