@@ -128,10 +128,9 @@ class BlackOut(SmoothedNLL):
 
 
 def count_targets(pairs: FairseqDataset, vocabulary_size: int) -> np.ndarray:
-    """Count each id in the targets of the training pairs, end-of-sentence included: int64 ``(K_y,)``.
+    """Count each id in the targets that training reads, end-of-sentence included: int64 ``(K_y,)``.
 
-    Pairs that training leaves out (``--max-words``, ``--require-parse``) do not count. If the data is in several
-    folders (``bin0:bin1``), only the folder that is loaded first counts.
+    If the data is in several folders (``bin0:bin1``), only the folder that is loaded first counts.
     """
     with data_utils.numpy_seed(0):  # a data set that shuffles must not change the random numbers of training
         numbers = pairs.ordered_indices()

@@ -62,7 +62,6 @@ class NetworkEncoder(FairseqEncoder):
         return self.network(src_tokens, forest), src_tokens.size(1)
 
     def reorder_encoder_out(self, encoder_out: tuple[Any, int], new_order: Tensor) -> tuple[Any, int]:
-        """Choose the sentences ``new_order`` ``(new_batch,)`` of the batch."""
         return select_rows(encoder_out, new_order)
 
 
@@ -126,7 +125,6 @@ class NetworkModel(FairseqEncoderDecoderModel):
     Config: ClassVar[type[NetworkConfig]]
     Network: ClassVar[Callable[..., nn.Module]]
     initialize: ClassVar[Callable[[nn.Module], None]]
-
     text: TextSettings
 
     @classmethod

@@ -1,8 +1,4 @@
-"""The functions of fairseq that this package replaces (``PATCHES``, at the end); README.md gives the reasons.
-
-A checkpoint file is whole or absent, and a training that goes on from a checkpoint equals an unbroken training. After
-Ctrl-C (SIGINT) or SIGTERM, a training finishes its update, saves a checkpoint, and ends.
-"""
+"""The functions of fairseq that this package replaces (``PATCHES``, at the end); README.md gives the reasons."""
 
 import argparse
 import atexit
