@@ -58,13 +58,14 @@ def resume(load_checkpoint: Callable[..., Any], cfg: Any, trainer: Trainer, **pa
     master = trainer.data_parallel_rank == 0
     if master and not cfg.no_save:
         trainer.lock = _lock(Path(cfg.save_dir))  # until the training ends
-    path = Path(cfg.save_dir, LAST) if cfg.restore_file == LAST else Path(cfg.restore_file)
-    others = sorted({*Path(cfg.save_dir).glob("checkpoint*.pt")} - {path}, key=os.path.getmtime)
+    folder = Path(cfg.save_dir or "")
+    path = folder / LAST if cfg.restore_file == LAST else Path(cfg.restore_file)
+    others = sorted({*folder.glob("checkpoint*.pt")} - {path}, key=os.path.getmtime)
     cure = f"give --restore-file {others[-1]}, or" if others else "give"
     if not path.is_file() and (others or cfg.restore_file != LAST):  # fairseq would begin anew
         raise InputError(f"{path}: no such file; {cure} another --save-dir")
     source = path if path.is_file() or not cfg.finetune_from_model else Path(cfg.finetune_from_model)
-    if source != path and not source.is_file():  # with a folder, fairseq would begin anew
+    if source != path and not os.path.isfile(source):  # with a folder, fairseq would begin anew
         raise InputError(f"--finetune-from-model {source} is no file; give a checkpoint, such as checkpoint_best.pt")
     try:
         if master and source.is_file():
@@ -72,10 +73,12 @@ def resume(load_checkpoint: Callable[..., Any], cfg: Any, trainer: Trainer, **pa
             before = torch.load(source, map_location="cpu", mmap=True)
         state, epoch_itr = load_checkpoint(cfg, trainer, **passthrough)
     except (RuntimeError, OSError, EOFError, AssertionError, KeyError, pickle.UnpicklingError) as error:
+        if not source.is_file():
+            raise InputError(f"training cannot begin ({quote(error)}); give other options") from error
         reason = "its data were others, or had other limits" if "dataloader mismatch" in str(error) else quote(error)
         reason = f"it has no {reason}, as with another --lr-scheduler" if isinstance(error, KeyError) else reason
-        fault = f"{source}: training cannot go on from it" if source.is_file() else "training cannot begin"
-        raise InputError(f"{fault} ({reason}); {cure} its data and options, or another --save-dir") from error
+        cure = f"{cure} the data and options that it was trained with, or another --save-dir"
+        raise InputError(f"{source}: training cannot go on from it ({reason}); {cure}") from error
     resets = cfg.reset_optimizer or cfg.reset_lr_scheduler or cfg.reset_dataloader or cfg.reset_meters
     goes_on = path.is_file() and not resets  # not with --finetune-from-model
     if master and goes_on:

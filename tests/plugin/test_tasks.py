@@ -4,6 +4,7 @@ import gc
 import logging
 import multiprocessing
 import threading
+from argparse import Namespace
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,8 @@ import torch
 from fairseq.data import Dictionary, LanguagePairDataset
 from fairseq.data.indexed_dataset import make_builder
 from fairseq.data.iterators import BackgroundConsumer, EpochBatchIterator
+from fairseq.dataclass.configs import CheckpointConfig
+from fairseq_cli.train import should_stop_early
 
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.plugin.tasks import RNNsearchTask, RNNsearchTaskConfig
@@ -192,12 +195,17 @@ def test_missing_data_is_named(tmp_path: Path, missing: str, named: str) -> None
         make_task(str(tmp_path), tree_lang="tree").load_dataset("train")
 
 
-def test_a_checkpoint_of_other_pairs_is_refused(data: str) -> None:
+def test_a_checkpoint_has_the_count_of_patience_and_is_of_the_same_pairs(data: str) -> None:
     task, other = make_task(one_shard(data)), make_task(one_shard(data), max_words=20)
     task.load_dataset("train")
     other.load_dataset("train")
+    checkpoint = CheckpointConfig(patience=2)
+    should_stop_early(Namespace(checkpoint=checkpoint), 5.0)
+    assert not should_stop_early(Namespace(checkpoint=checkpoint), 6.0)
     (state,) = task.get_checkpoint_dict().values()
+    vars(should_stop_early).clear()  # as in a new process
     task.set_checkpoint_dict(state)
+    assert should_stop_early(Namespace(checkpoint=checkpoint), 5.5), "the second loss in a row that is no better"
     with pytest.raises(InputError, match="--max-words"):
         other.set_checkpoint_dict(state)
 

@@ -184,16 +184,6 @@ def test_a_training_broken_within_and_after_an_epoch_ends_as_an_unbroken_one(
         assert (rates["12"], rates["13"]) == ("1", "0.5")
 
 
-def test_patience_goes_on_counting(data: Path, tmp_path: Path) -> None:
-    """No update changes anything: the fourth validation is the third without a better loss."""
-    options = ["--lr", "0", "--patience", "3", "--validate-interval-updates", "1"]
-    numbers = [
-        [record["num_updates"] for record in train(data, tmp_path, *options, *more).updates()]
-        for more in (["--max-update", "3"], [])
-    ]
-    assert numbers == [["1", "2", "3"], ["4"]]
-
-
 def flip_a_bit(path: Path) -> None:
     """Change one bit of a matrix, in place."""
     with zipfile.ZipFile(path) as archive:
