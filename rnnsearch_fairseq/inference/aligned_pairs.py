@@ -16,18 +16,16 @@ from rnnsearch_fairseq.text.lines import open_bytes
 from rnnsearch_fairseq.text.words import END, merge_pieces
 
 UNKNOWN = "<unk>"  # in place of each word that the model does not know
-GIVE_SCORES = "give what rnnsearch score or rnnsearch translate --alignments wrote, with all lines in order"
 
 
 @dataclass(eq=False)
 class AlignedPair:
     """A sentence and its translation, with the model's scores and attention: S source words, T target words, P phrases.
 
-    Words are the model's words or subwords. Each sentence ends with end-of-sentence; a text may have several. Tensors
-    are on the CPU.
+    Each sentence ends with end-of-sentence; a text may have several. Tensors are on the CPU.
 
     Attributes:
-        source, target: the words; in a file, unknown ones are ``<unk>``.
+        source, target: the model's words or subwords; in a file, unknown ones are ``<unk>``.
         source_unknown, target_unknown: whether each word is unknown to the model.
         text: the translation as plain text; None if it was given.
         score: what ranks translations in a search (by default the mean ln p of the words), minus infinity if the search
@@ -104,32 +102,25 @@ def join_pairs(pairs: Sequence[AlignedPair]) -> AlignedPair:
 
 def read_scores(path: Path) -> Iterator[AlignedPair]:
     """Yield the pairs of a file of scores; an InputError names the first line out of order or without alignment."""
-    number = -1
     with open_bytes(path) as lines:
         for number, line in enumerate(lines):
             where = f"{path}, line {number + 1}"
             try:
                 pair = _read_pair(json.loads(line), number, where)
             except (ValueError, TypeError, KeyError) as error:
-                why = f"it has no {error}" if isinstance(error, KeyError) else quote(error)
-                raise InputError(f"{where}: not a score that can be used ({why}); {GIVE_SCORES}") from None
+                cure = "give what rnnsearch score or rnnsearch translate --alignments wrote"
+                raise InputError(f"{where}: not a score that can be used ({quote(repr(error))}); {cure}") from None
             yield pair
-    if number < 0:
-        raise InputError(f"{path}: the file is empty; {GIVE_SCORES}")
 
 
 def _read_pair(record: Any, number: int, where: str) -> AlignedPair:
     """Make a pair from the ``number``-th record of `AlignedPair.to_json`; its weights are finite, and in float64."""
-    source, target, alignment = record["source"], record["target"], record["alignment"]
+    source, target = record["source"], record["target"]
     if record["id"] != number:
         raise ValueError(f"sentence {record['id']} and not {number}")
-    if alignment is None:
-        raise ValueError("no alignment, since the model has no attention")
-    if not all(isinstance(words, list) and all(isinstance(word, str) for word in words) for words in (source, target)):
-        raise ValueError("source and target are no lists of words")
     unknown = ([word == UNKNOWN for word in words] for words in (source, target))
     pair = AlignedPair(source, target, *unknown, number=number, where=where)
-    pair.blocks = [_weights(alignment, (len(target), len(source)))]
+    pair.blocks = [_weights(record["alignment"], (len(target), len(source)))]
     if "phrases" in record:
         pair.phrases = [(start, end) for start, end in record["phrases"]]
         pair.phrase_weights = _weights(record["phrase_attention"], (len(target), len(pair.phrases)))
@@ -144,5 +135,5 @@ def _weights(rows: Any, shape: tuple[int, int]) -> Tensor:
     """Make a matrix of finite weights; a ValueError or a TypeError if they are not."""
     weights = np.array(rows, dtype=np.float64)
     if weights.shape != shape or not np.isfinite(weights).all():
-        raise ValueError(f"its weights are not {shape[0]} rows of {shape[1]} numbers")
+        raise ValueError(f"there are no {shape[0]} rows of {shape[1]} weights; a model without attention has none")
     return torch.from_numpy(weights)

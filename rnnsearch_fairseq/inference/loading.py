@@ -151,11 +151,7 @@ def find_checkpoint(path: Path) -> Path:
     near = [folder / name for folder in (path, path / "checkpoints") for name in CHECKPOINTS]
     checkpoint = next(filter(os.path.isfile, [path, *near]), None)
     if checkpoint is None:
-        fault, inside = "no such checkpoint", None
-        if os.path.isdir(path):
-            fault = f"holds no {CONFIG} and no {' or '.join(CHECKPOINTS)}"
-            inside = next(path.glob(f"*/{CONFIG}"), None)
-        raise InputError(f"{path}: {fault}; {f'give {inside.parent}' if inside else TRAIN}")
+        raise InputError(f"{path}: no checkpoint and no {CONFIG} is there; {TRAIN}")
     return checkpoint
 
 
@@ -165,11 +161,7 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
     torch.serialization.add_safe_globals(PLAIN_CLASSES)
     with _reading(path):
         check_records(path)
-        state = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
-        state |= {name: {**state[name]} for name in ("model", "cfg")}
-        if not all(isinstance(name, str) for name in state["model"]):
-            raise ValueError("names of parameters are text")
-    return state
+        return torch.load(path, map_location="cpu", weights_only=True, mmap=True)
 
 
 def check_records(path: Path) -> None:

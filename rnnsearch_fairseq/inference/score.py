@@ -16,7 +16,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from rnnsearch_fairseq.command_line import make_parser
-from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.inference.loading import model_files
 from rnnsearch_fairseq.inference.options import add_model_options
 from rnnsearch_fairseq.inference.translator import Source, Translator, load
@@ -48,8 +47,6 @@ def main() -> None:
     check_not_input([args.output], [*inputs, *model_files(args.model)])
     check_text_files(*inputs)
     translator = load(args.model, args.device)
-    if translator.reads_trees and args.trees is None:
-        raise InputError("the model reads trees; give --trees FILE, the parses of the source")
     number, words, logprob = 0, 0, 0.0
     with contextlib.nullcontext(sys.stdout.buffer) if args.output is None else open_output(args.output) as out:
         pairs = split_pairs(translator, inputs, args.prepared)
@@ -60,7 +57,5 @@ def main() -> None:
                 number, words, logprob = number + 1, words + len(pair.target), logprob + pair.score
         out.flush()
     perplexity = math.exp(min(-logprob / words, 700))  # math.exp(710) is too large for a float
-    summary = (
-        f"{-logprob / number:.4f} nats a sentence, {-logprob / words:.4f} nats a word, perplexity {perplexity:.4f}"
-    )
-    print(f"scored {number:,} pairs, {words:,} target words with end-of-sentence: {summary}", file=sys.stderr)
+    means = f"{-logprob / number:.4f} nats a sentence, {-logprob / words:.4f} nats a word, perplexity {perplexity:.4f}"
+    print(f"scored {number:,} pairs, {words:,} target words with end-of-sentence: {means}", file=sys.stderr)

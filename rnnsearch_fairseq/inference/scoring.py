@@ -28,11 +28,6 @@ def batches(sizes: Sequence[int]) -> list[list[int]]:
     return grouped
 
 
-def reads_trees(network: nn.Module) -> bool:
-    """Whether the network's encoder composes phrases."""
-    return getattr(network.encoder, "tree_lstm", None) is not None
-
-
 def pad_sources(
     sources: Sequence[Tensor], trees: Sequence[Tree | None] | None, device: torch.device
 ) -> tuple[Tensor, Forest | None]:

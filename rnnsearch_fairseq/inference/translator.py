@@ -1,25 +1,4 @@
-"""Translate, score and align text from Python, without fairseq.
-
-Text is plain text, and is split into words as the training text was. A list of texts is computed in batches. The model
-in ``folder`` here has memorised five sentences:
-
->>> import rnnsearch_fairseq
->>> model = rnnsearch_fairseq.load(folder)
->>> model.translate(["The dog sleeps.", "The black cat eats."])
-['le chien dort.', 'le chat noir mange.']
-
-``score`` gives ln p(y|x), end-of-sentence included; ``align`` gives a weight for each pair of a target word and a
-source word, of a given translation or of the model's own:
-
->>> right, wrong = model.score(["the dog sleeps ."] * 2, ["le chien dort .", "le chat noir mange ."])
->>> right > wrong
-True
->>> alignment = model.align("the black cat eats .")
->>> alignment.target
-['le', 'chat', 'noir', 'mange', '.', '</s>']
->>> alignment.weights.shape  # target words, source words
-torch.Size([6, 6])
-"""
+"""Translate, score and align text from Python, without fairseq."""
 
 import logging
 import os
@@ -37,7 +16,7 @@ from torch import Tensor
 from rnnsearch_fairseq.errors import InputError, quote
 from rnnsearch_fairseq.inference.aligned_pairs import AlignedPair, join_pairs
 from rnnsearch_fairseq.inference.loading import Member, load_members
-from rnnsearch_fairseq.inference.scoring import batches, pad_sources, reads_trees, score_batch
+from rnnsearch_fairseq.inference.scoring import batches, pad_sources, score_batch
 from rnnsearch_fairseq.modules.forest import Tree
 from rnnsearch_fairseq.modules.symbols import UNK
 from rnnsearch_fairseq.modules.tree_lstm import Forest
@@ -113,11 +92,7 @@ def _choose_options(defaults: Mapping[str, Any], options: Mapping[str, Any]) -> 
 
 
 def _zip_texts(trees: Any, **texts: Any) -> Iterator[tuple[Any, ...]]:
-    """The rows of lists of text and, as the last of each row, of trees, which may be None.
-
-    Raises:
-        InputError: an argument is not a list of text, or not as long as the first.
-    """
+    """The rows of lists of text, then of trees, which may be None; an InputError names what is no such list."""
     first, *_ = texts.values()
     for name, column in {**texts, **({} if trees is None else {"trees": trees})}.items():
         is_list = hasattr(column, "__len__") and not isinstance(column, (str, dict))
@@ -131,9 +106,9 @@ def _zip_texts(trees: Any, **texts: Any) -> Iterator[tuple[Any, ...]]:
 class Translator:
     """A model or an ensemble with its vocabularies, for plain text.
 
-    A text is cut into pieces, and markup is kept (:mod:`~rnnsearch_fairseq.text.passage`). A word that the model knows
-    only in lower case is read in lower case. A text without a letter, such as a number or an address, is not translated
-    but copied. All texts are checked before any is computed; errors name them by number, from 1.
+    A text is cut into pieces, and markup is kept (:mod:`~rnnsearch_fairseq.text.passage`). A text without a letter,
+    such as a number or an address, is not translated but copied. All texts are checked before any is computed; errors
+    name them by number, from 1.
 
     Attributes:
         languages: the codes of the source and target language.
@@ -166,7 +141,7 @@ class Translator:
             raise InputError(f"the device {device} cannot be used; give cpu, cuda or auto ({quote(error)})") from error
         self._members = members
         self._model = search_model([(network.encoder, network.decoder) for network in self.networks])
-        self.reads_trees = any(map(reads_trees, self.networks))
+        self.reads_trees = any(getattr(network.encoder, "tree_lstm", None) is not None for network in self.networks)
         self.has_attention = any(getattr(member.config, "context", "attention") != "last" for member in members)
         self.dictionary: dict[str, str] | None = None
         self._warned_of_trees = False
@@ -195,15 +170,9 @@ class Translator:
     def translations(
         self, sentences: Texts, nbest: int = 5, trees: Trees = None, **options: Any
     ) -> list[list[AlignedPair]] | list[AlignedPair]:
-        """Return up to ``nbest`` translations of each text; see :meth:`translate`.
-
-        The first one has the fewest ``faults``, such as a placeholder that it lacks; equal ones stay in the order of
-        the search.
-        """
+        """Return up to ``nbest`` translations of each text, with the fewest faults first; see :meth:`translate`."""
         if isinstance(sentences, str):
             return self.translations([sentences], nbest, [trees], **options)[0]
-        if not isinstance(nbest, int) or nbest < 1:
-            raise InputError(f"nbest is {quote(repr(nbest))}; give a whole number of at least 1")
         return self.search(self._read_texts(sentences, trees), _choose_options(vars(self.options), options), nbest)
 
     def score(self, sources: Texts, targets: Texts, trees: Trees = None) -> list[float] | float:
@@ -240,13 +209,9 @@ class Translator:
         return self.align_words(pairs)
 
     def read_text(self, text: str, parse: str | None = None, where: str = "the text", prepared: bool = False) -> Text:
-        """Cut a text into the pieces that are translated; one that is ``prepared``, or has a parse, stays whole.
-
-        See :meth:`read_source`. A text without a letter has no pieces.
-        """
+        """Cut a text into pieces for :meth:`read_source`; one that is ``prepared``, or has a parse, stays whole."""
         if len(text) > MAX_CHARACTERS:
-            most = f"at most {MAX_CHARACTERS:,} are read"
-            raise InputError(f"{where} has {len(text):,} characters, and {most}; split it")
+            raise InputError(f"{where} has {len(text):,} characters; at most {MAX_CHARACTERS:,} are read; split it")
         parse = (parse or "").strip().removeprefix(NO_PARSE)
         passage = Passage(text, cut=not (prepared or self._reads_words or parse))
         return Text(passage, [self.read_source(piece, parse, where, prepared) for piece in passage.pieces])
@@ -256,12 +221,8 @@ class Translator:
     ) -> Source:
         """Split a sentence into words, and read its parse: Penn brackets, transitions, or none.
 
-        Args:
-            where: the sentence's name in messages.
-            prepared: the sentence is words with blanks between, prepared like the training text.
-
-        Raises:
-            InputError: the sentence is too long, or the parse has other words.
+        ``where`` is the sentence's name in messages. A ``prepared`` one is words with blanks between, as the training
+        text. An InputError if the sentence is too long, or the parse has other words.
         """
         if prepared or self._reads_words:
             words = _check_length(sentence.split(), where)
@@ -294,31 +255,23 @@ class Translator:
         return _check_length(self.target_codec.encode(masked), where)
 
     def search(
-        self,
-        texts: Sequence[Text],
-        options: SearchOptions | None = None,
-        nbest: int = 1,
-        on_step: OnStep | None = None,
+        self, texts: Sequence[Text], options: SearchOptions | None = None, nbest: int = 1, on_step: OnStep | None = None
     ) -> list[list[AlignedPair]]:
         """Return up to ``nbest`` translations of each text; see :meth:`translations`.
 
         Args:
             options: default: the translator's.
-            on_step: called after each step of a batch, with the best unfinished target ids of each text in it that
-                has one piece, by position in ``texts``. An exception that it raises ends the search.
+            on_step: called after each step of a batch, with the best unfinished target ids of sources in it, by
+                position among the sources of all texts. An exception that it raises ends the search.
         """
         sources = [source for text in texts for source in text.sources]
-        owners = [number for number, text in enumerate(texts) for _ in text.sources]
-        whole = {place: number for place, number in enumerate(owners) if len(texts[number].sources) == 1}
         search = make_search(options or self.options)
         self._warn_of_missing_trees(sources)
         chosen: dict[int, list[AlignedPair]] = {}
         # Translations are chosen after each batch, since the beams of all batches would take much more memory.
         for batch in batches([len(source.ids) * (1 if source.counted is None else 2) for source in sources]):
             step = on_step and (
-                lambda best, batch=batch: on_step(
-                    {whole[place]: best[row] for row, place in enumerate(batch) if row in best and place in whole}
-                )
+                lambda best, batch=batch: on_step({place: best[row] for row, place in enumerate(batch) if row in best})
             )
             chosen |= zip(batch, self._search_batch(search, [sources[place] for place in batch], nbest, step))
         following = (chosen[place] for place in range(len(sources)))
@@ -344,10 +297,7 @@ class Translator:
     def _join(self, text: Text, several: Sequence[Sequence[AlignedPair]]) -> list[AlignedPair]:
         """The translations of a text, from those of its pieces; of a piece that has fewer, the last one is repeated."""
         if not several:
-            copy = self._copy(text.passage.text)
-            return [replace(copy, faults=["is missing for its plural or select"] * text.passage.has_plural)]
-        if text.sources[0].piece is None:
-            return [*several[0]]
+            return [self._copy(text.passage)]
         joined = []
         for pairs in combine(several):
             pair = join_pairs(pairs)
@@ -357,18 +307,15 @@ class Translator:
         return joined
 
     def _make_pairs(self, source: Source, hypotheses: Sequence[Hypothesis], columns: int) -> Iterator[AlignedPair]:
-        """Yield a pair for each translation of a source that kept its numbers.
-
-        A pair is made when the caller asks for it, since the first pair is often right.
-        """
+        """Yield a pair for each translation that kept its numbers; often the caller takes only the first one."""
         for best in hypotheses:
             target = self.target_vocabulary.words(best.words)
-            pair = self._pair(source, target, best.words, best.logprobs, best.weights, columns)
+            pair = self._pair(source, target, best.words, best.weights, columns)
             if self.dictionary is not None:  # the words stay marked as unknown
                 for place in (place for place, is_unknown in enumerate(pair.target_unknown) if is_unknown):
                     word = pair.source[pair.blocks[0][place, :-1].argmax()]
                     pair.target[place] = self.dictionary.get(word, word)
-            pair.score, pair.text = best.score, self.decode(pair.words, source)
+            pair.score, pair.logprobs, pair.text = best.score, best.logprobs, self.decode(pair.words, source)
             if pair.text is not None:
                 yield pair
 
@@ -383,7 +330,8 @@ class Translator:
             for row, number in enumerate(batch):
                 (source, target), ids = pairs[number], targets[number].tolist()
                 weights = None if attention is None else attention[row, : len(ids)]
-                pair = self._pair(source, [*target, END], ids, logprobs[row, : len(ids)], weights, words.size(1))
+                pair = self._pair(source, [*target, END], ids, weights, words.size(1))
+                pair.logprobs = logprobs[row, : len(ids)]
                 pair.score = pair.logprobs.sum().item()
                 results[number] = pair
         return [results[number] for number in range(len(pairs))]
@@ -399,21 +347,15 @@ class Translator:
         return source.piece.restore(self.target_codec.decode(words), source.in_capitals, source.has_numbers)
 
     def _pair(
-        self,
-        source: Source,
-        target: list[str],
-        ids: Sequence[int],
-        logprobs: Tensor,
-        attention: Tensor | None,
-        columns: int,
+        self, source: Source, target: list[str], ids: Sequence[int], attention: Tensor | None, columns: int
     ) -> AlignedPair:
-        """Pair a source with T target words, their ``ids`` and ``logprobs``.
+        """Pair a source with T target words and their ``ids``.
 
         ``attention`` ``(T, columns + most phrases)`` is that of the source's row in a batch of ``columns`` columns.
         """
         phrases = [] if source.tree is None else source.tree.spans()
         unknown = ([number == UNK for number in numbers] for numbers in (source.ids.tolist(), ids))
-        pair = AlignedPair([*source.words, END], target, *unknown, logprobs=logprobs)
+        pair = AlignedPair([*source.words, END], target, *unknown)
         if self.has_attention:
             if attention is None:  # the search failed
                 attention = torch.zeros(len(ids), columns + len(phrases))
@@ -422,11 +364,12 @@ class Translator:
             pair.phrases, pair.phrase_weights = phrases, attention[:, columns : columns + len(phrases)]
         return pair
 
-    def _copy(self, text: str) -> AlignedPair:
+    def _copy(self, passage: Passage) -> AlignedPair:
         """A text as its own translation, each word aligned with itself."""
-        words = [*self.source_codec.encode(text), END]
+        words = [*self.source_codec.encode(passage.text), END]
         known = [False] * len(words)  # no word is unknown where none is translated
-        pair = AlignedPair(words, [*words], known, known, text, 0.0, torch.zeros(len(words)))
+        pair = AlignedPair(words, [*words], known, known, passage.text, 0.0, torch.zeros(len(words)))
+        pair.faults = ["is missing for its plural or select"] * passage.has_plural
         if self.has_attention:
             pair.blocks = [torch.ones(1, 1)] * len(words)
         if self.reads_trees:
@@ -436,10 +379,7 @@ class Translator:
     def _warn_of_missing_trees(self, sources: Sequence[Source]) -> None:
         if self.reads_trees and sources and not self._warned_of_trees and all(one.tree is None for one in sources):
             self._warned_of_trees = True
-            logger.warning(
-                "the model reads trees, and no sentence has one: give the parses of the sentences (trees, --trees), "
-                "since the model was trained with them"
-            )
+            logger.warning("the model was trained with trees, and no sentence has one: give their parses (--trees)")
 
 
 def _check_length(words: list[str], where: str) -> list[str]:

@@ -1,7 +1,6 @@
 """LibreTranslate's API, which Weblate, OmegaT and others speak: ``/translate``, ``/languages`` and ``/health``."""
 
 import asyncio
-import json
 import re
 from collections.abc import Callable, Sequence
 from itertools import chain, pairwise, starmap
@@ -23,7 +22,7 @@ from rnnsearch_fairseq.text.sentences import SENTENCE_END, combine
 MAX_CHARACTERS = 250_000  # of a request, times the translations of each text
 MAX_FIELDS = 1_000  # of a form; for multipart forms, this is Starlette's default
 MAX_PART = 4_000  # characters of a long text that are translated at a time
-EXAMPLE = '{"q": "Hello.", "source": "en", "target": "fr"}'
+EXAMPLE = 'a JSON object, such as {"q": "Hello.", "source": "en", "target": "fr"}'
 PART_END = re.compile(rf"\n|{SENTENCE_END.pattern}")
 Candidate = tuple[str, list[str]]  # a translation and its faults
 Write = Callable[[Sequence[str]], Candidate]  # makes the translation of a text from those of its parts
@@ -51,21 +50,16 @@ async def read_fields(request: Request) -> dict[str, Any]:
     """Read JSON or a form, without the fields that are null; a field that a form has several times is a list."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     try:
-        body = await request.body()
+        if kind == "application/json":
+            return {name: value for name, value in (await request.json()).items() if value is not None}
         if kind == "multipart/form-data":
             form = await request.form()
-            fields: Any = {name: form.getlist(name) for name in form}
-        elif kind == "application/x-www-form-urlencoded":  # Starlette would read UTF-8 in it as Latin-1
-            fields = parse_qs(body.decode(), True, max_num_fields=MAX_FIELDS, errors="strict")
-        else:
-            fields = json.loads(body) if kind == "application/json" else None
-    except (ValueError, RecursionError, ClientDisconnect) as error:
-        raise InputError(f"the request cannot be read as {kind} ({error})") from error
-    if not isinstance(fields, dict):
-        raise InputError(f"send a JSON object, such as {EXAMPLE}, or a form, with its Content-Type")
-    if kind != "application/json":
-        return {name: values if len(values) > 1 else values[0] for name, values in fields.items()}
-    return {name: value for name, value in fields.items() if value is not None}
+            fields = {name: form.getlist(name) for name in form}
+        else:  # Starlette would read UTF-8 in it as Latin-1
+            fields = parse_qs((await request.body()).decode(), True, max_num_fields=MAX_FIELDS, errors="strict")
+    except (ValueError, AttributeError, RecursionError, ClientDisconnect) as error:
+        raise InputError(f"the request cannot be read as {kind} ({error}); send {EXAMPLE}, or a form") from error
+    return {name: values if len(values) > 1 else values[0] for name, values in fields.items()}
 
 
 @router.get("/health")

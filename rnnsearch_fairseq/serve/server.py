@@ -112,16 +112,10 @@ def make_app(worker: Worker, hosts: Sequence[str] = LOOPBACK, cors: Sequence[str
 
 async def _refuse(request: Request, error: Exception) -> JSONResponse:
     if isinstance(error, HTTPException):
-        known = error.status_code not in (404, 405)
-        detail = error.detail if known else f"{request.method} {request.url.path} does not exist; see /openapi.json"
-        return JSONResponse({"error": str(InputError(detail))}, error.status_code, error.headers)
+        return JSONResponse({"error": str(error.detail)}, error.status_code, error.headers)
     if not isinstance(error, InputError):
         first = error.errors()[0]
-        place = ".".join(str(name) for name in first["loc"] if name != "body")
-        place = "the request" if first["type"] == "json_invalid" else place
-        error = InputError(f"{place}: {first['msg'].removeprefix('Value error, ')}".removeprefix(": "))
-        if first["type"] == "model_attributes_type":  # FastAPI reads no other Content-Type than JSON's
-            error = InputError("send a JSON object, with the Content-Type application/json")
+        error = InputError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}".removeprefix(": "))
     return JSONResponse({"error": str(error)}, 400)
 
 

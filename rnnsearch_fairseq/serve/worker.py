@@ -156,13 +156,11 @@ class Worker:
 
     def _read(self, job: Job) -> Text:
         if len(job.sentence) > MAX_CHARACTERS:
-            most = f"and at most {MAX_CHARACTERS:,} are translated at a time"
-            raise InputError(f"the text has {len(job.sentence):,} characters, {most}; split it")
+            most = f"at most {MAX_CHARACTERS:,} are translated at a time"
+            raise InputError(f"the text has {len(job.sentence):,} characters; {most}; split it")
         text = self.translator.read_text(job.sentence, job.tree, "the text")
         if (subwords := sum(len(source.words) for source in text.sources)) > MAX_SUBWORDS:
-            raise InputError(
-                f"the text has {subwords:,} subwords, and at most {MAX_SUBWORDS:,} are translated; split it"
-            )
+            raise InputError(f"the text has {subwords:,} subwords; at most {MAX_SUBWORDS:,} are translated; split it")
         if self._parser is None or job.tree or len(text.sources) > 1:  # pieces of a text have no tree in common
             return text
         return text._replace(sources=[*map(self._parse, text.sources)])
@@ -171,25 +169,25 @@ class Worker:
         """Add the parse of a source, if the parser finds one."""
         brackets = self._parser.parse(source.words) if len(source.words) <= MAX_WORDS else None
         parse = read_penn(brackets or "")
-        if isinstance(parse, Parse) and len(parse.words) == len(source.words):
-            return source._replace(tree=parse.tree)
-        return source
+        return source._replace(tree=parse.tree) if isinstance(parse, Parse) else source
 
     def _watcher(self, texts: dict[Job, Text]) -> OnStep:
         """A function that shows unfinished translations, and ends the search if nobody waits for any."""
-        jobs, last = [*texts], time.monotonic()
+        owners, last = [job for job, text in texts.items() for _ in text.sources], time.monotonic()
 
         def watch(best: dict[int, list[int]]) -> None:
             nonlocal last
-            if all(job.request.abandoned for job in jobs):
+            if all(job.request.abandoned for job in texts):
                 raise Abandoned
             if time.monotonic() - last < SECONDS_BETWEEN_PARTIALS:
                 return
             last = time.monotonic()
-            for number, ids in best.items():
-                job, words = jobs[number], self.translator.target_vocabulary.words(ids)
-                text = self.translator.decode(words, texts[job].sources[0])
-                job.request.report(job.number, Partial(sentence=job.number, text=text))
+            for place, ids in best.items():
+                job, words = owners[place], self.translator.target_vocabulary.words(ids)
+                source, *others = texts[job].sources
+                if not others:
+                    text = self.translator.decode(words, source)
+                    job.request.report(job.number, Partial(sentence=job.number, text=text))
 
         return watch
 

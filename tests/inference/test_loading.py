@@ -3,7 +3,6 @@
 import json
 import os
 import pickle
-from collections import OrderedDict
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -41,20 +40,13 @@ def put(*path: Any, to: Any) -> Callable[[Any], None]:
     return change
 
 
-class Odd(OrderedDict):
-    """Once loaded, a dictionary that has a method less: a pickle may set attributes."""
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return OrderedDict, (), {"keys": 7, "get": 7, "items": 7}, None, iter(self.items())
-
-
 def test_what_is_no_checkpoint_is_refused_and_calls_no_function(tmp_path: Path) -> None:
     torch.save(make_checkpoint(), tmp_path / "whole.pt")
     cut = (tmp_path / "whole.pt").read_bytes()[:-5000]
     for name, content in (("cut", cut), ("legacy", pickle.dumps(make_checkpoint())), ("text", b"the dog")):
         (tmp_path / name).write_bytes(content)
         assert_refused(tmp_path / name, "cannot be read")
-    assert_refused(tmp_path / "missing.pt", "no such checkpoint")
+    assert_refused(tmp_path / "missing.pt", "no checkpoint and no config.json is there")
     torch.save({**make_checkpoint(), "x": Touch(tmp_path / "touched")}, tmp_path / "model.pt")
     assert_refused(tmp_path / "model.pt", "give another model")
     assert not (tmp_path / "touched").exists()
@@ -69,7 +61,7 @@ def test_what_is_no_checkpoint_is_refused_and_calls_no_function(tmp_path: Path) 
         (put(*OPTIONS, "_name", to="transformer"), "'transformer'"),
         (put(*SETTINGS, "preparations", to=[{"odd": 1}] * 2), "'odd'"),
         (lambda state: state["model"].pop("_extra_state"), "cannot be read"),
-        (put("model", 5, to=torch.zeros(1)), "names of parameters"),
+        (put("model", 5, to=torch.zeros(1)), "cannot be read"),
         (put("model", "x", to=5), "x is in its file, and not in this code"),
         (put("model", to=lambda model: dict.fromkeys(model, 5)), "cannot be read"),
         (put(*OPTIONS, "_name", to=["rnnsearch"]), "cannot be read"),
@@ -77,7 +69,6 @@ def test_what_is_no_checkpoint_is_refused_and_calls_no_function(tmp_path: Path) 
         (put("optimizer_history", to=5), "cannot be read"),
         (put(*SETTINGS, "preparations", to=[{"tokenizer": "odd"}] * 2), "tokenizer is"),
         (put(*SETTINGS, "vocabularies", to=[[*SPECIAL, "a", 5]] * 2), "cannot be read"),
-        *((put(*path, to=Odd), "cannot be read") for path in (["model"], ["cfg"], OPTIONS)),
     ],
 )
 def test_values_that_do_not_fit_are_refused(tmp_path: Path, change: Callable[[State], Any], named: str) -> None:

@@ -94,7 +94,6 @@ def test_what_cannot_be_scored_is_refused_and_writes_nothing(command: Command, t
     for model, files, words, message in (
         (plain, "en short", [], "short: ends at line 1"),
         (plain, "en long", [], "long, line 3 has 2,000 words"),
-        (trees, "en fr", [], "the model reads trees; give --trees"),
         (trees, "en fr", ["--trees", "other.trees"], "en, line 1: leaf 1 of the parse is 'the', but word 1 is 'it'"),
         (plain, "en fr", ["--output", "fr"], "it would replace an input"),
     ):

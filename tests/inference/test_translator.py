@@ -1,6 +1,5 @@
 """The Python API: text in, translations, scores and alignments out."""
 
-import doctest
 import math
 import multiprocessing
 import random
@@ -15,7 +14,6 @@ import torch
 
 import rnnsearch_fairseq
 from rnnsearch_fairseq.errors import InputError
-from rnnsearch_fairseq.inference import translator as module
 from rnnsearch_fairseq.inference.scoring import MAX_BATCH_SENTENCES
 from rnnsearch_fairseq.inference.translator import Translator
 from rnnsearch_fairseq.modules.symbols import UNK
@@ -61,11 +59,6 @@ def test_the_forms_of_a_plural_are_a_fault(model: Translator) -> None:
     assert (pair.text, pair.faults) == (text, ["is missing for its plural or select"])
 
 
-def test_the_docstrings_examples_are_true(folder: Path) -> None:
-    results = doctest.testmod(module, extraglobs={"folder": folder})
-    assert results.attempted and not results.failed
-
-
 # Translating
 
 
@@ -105,7 +98,7 @@ def test_long_texts_are_translated_sentence_by_sentence(tmp_path: Path, arch: st
     assert long[0].target.count("</s>") == 4 * len(SOURCES) == long[0].source.count("</s>")
     steps = []
     translator.search([translator.read_text(one) for one in (text, SOURCES[0])], on_step=steps.append)
-    assert steps[0].keys() == {1}
+    assert steps[0].keys() == {*range(4 * len(SOURCES) + 1)}
     if translator.has_attention:
         torch.testing.assert_close(long[0].weights.sum(dim=1), torch.ones(len(long[0].target)))
 
@@ -252,7 +245,6 @@ def test_models_of_other_languages_are_no_ensemble(folder: Path, tmp_path: Path)
         (lambda model: model.score(["a"], ["b", "c"]), "targets"),
         (lambda model: model.score(["a"], None), "targets"),
         (lambda model: model.align(["a", "b"], "cd"), "targets"),
-        *((lambda model, given=given: model.translations("a", given), "nbest") for given in (0, -1, None, 1.5)),
         (lambda model: model.translate(["the dog", "a" * 10**6]), "sentence 2"),
         (lambda model: model.translate("a", beem=3), "'beem'"),
         (lambda model: model.translate("a", nbest=2), "'nbest'"),

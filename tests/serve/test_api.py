@@ -107,7 +107,7 @@ def test_bad_sentences_are_refused_and_the_others_answered_until_the_queue_is_fu
     long, blank, other = ask(client, "x" * 10_001, " \u2028\t", "the dog sleeps .")
     assert "the text has 10,001 characters" in long["error"]
     (many,) = ask(client, "a " * 4_500)
-    assert "subwords, and at most 4,000 are translated" in many["error"]
+    assert "subwords; at most 4,000 are translated" in many["error"]
     assert [blank["translations"][0][name] for name in ("text", "score")] == [" \u2028\t", 0]
     assert other["translations"][0]["text"] == "le chien dort."
     monkeypatch.setattr(worker, "MAX_WAITING", 0)
