@@ -151,7 +151,7 @@ def find_checkpoint(path: Path) -> Path:
     near = [folder / name for folder in (path, path / "checkpoints") for name in CHECKPOINTS]
     checkpoint = next(filter(os.path.isfile, [path, *near]), None)
     if checkpoint is None:
-        raise InputError(f"{path}: no checkpoint and no {CONFIG} is there; {TRAIN}")
+        raise InputError(f"{path}: no such checkpoint, and no folder with one or with {CONFIG}; {TRAIN}")
     return checkpoint
 
 

@@ -46,7 +46,7 @@ def test_what_is_no_checkpoint_is_refused_and_calls_no_function(tmp_path: Path) 
     for name, content in (("cut", cut), ("legacy", pickle.dumps(make_checkpoint())), ("text", b"the dog")):
         (tmp_path / name).write_bytes(content)
         assert_refused(tmp_path / name, "cannot be read")
-    assert_refused(tmp_path / "missing.pt", "no checkpoint and no config.json is there")
+    assert_refused(tmp_path / "missing.pt", "no such checkpoint, and no folder with one or with config.json")
     torch.save({**make_checkpoint(), "x": Touch(tmp_path / "touched")}, tmp_path / "model.pt")
     assert_refused(tmp_path / "model.pt", "give another model")
     assert not (tmp_path / "touched").exists()
