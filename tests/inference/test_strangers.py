@@ -96,15 +96,6 @@ def test_a_strangers_folder_is_refused_or_translates_and_runs_nothing(stranger: 
     assert {path.name for path in stranger.iterdir()} == {"run", "whole", "folder", "text"}
 
 
-@pytest.mark.parametrize("number", [0, 21])
-def test_a_number_of_models_is_refused_before_any_is_made(stranger: Path, number: int) -> None:
-    folder = shutil.copytree(stranger / "whole", stranger / f"models{number}")
-    config = json.loads((folder / "config.json").read_text())
-    (folder / "config.json").write_text(json.dumps({**config, "models": config["models"] * number}))
-    with pytest.raises(InputError, match=f"it has {number:,} models, and 1 to 20 are read"):
-        load_members(folder)
-
-
 def test_each_value_in_train_sh_is_one_word(stranger: Path) -> None:
     (member,) = load_members(stranger / "whole")
     for languages in (("$(touch pwned)", COMMAND), ("`touch pwned`", "'; touch pwned; '")):
