@@ -39,7 +39,6 @@ def send(client: TestClient, path: str, kind: str, body: Any, **headers: str) ->
         (API, JSON, {"sentences": ["a"], "nbest": 0}, 400, "nbest"),
         (API, JSON, {"sentences": ["a"] * 32, "nbest": 12}, 400, "384"),
         (API, JSON, {"sentences": ["a"], "trees": []}, 400, "0 trees"),
-        (API, JSON, {"sentences": ["a \ud800 b"]}, 400, "valid string"),
         (STREAM, JSON, {"sentences": ["a"], "trees": ["\udfff"]}, 400, "valid string"),
         (API, JSON, b'{"sentences": ' + ITEMS + b"}", 400, "sentences.0"),
         (API, JSON, b'{"sentences": ["a"], "trees": ' + ITEMS + b"}", 400, "trees.0"),
@@ -48,10 +47,9 @@ def send(client: TestClient, path: str, kind: str, body: Any, **headers: str) ->
         (API, "text/plain", b'{"sentences": ["a"]}', 400, "body: "),
         (LIBRE, JSON, b"[" * 100_000, 400, "JSON"),
         (LIBRE, JSON, b"[1]", 400, "JSON object"),
-        (LIBRE, JSON, b'{"q": ' + b"1" * 5_000 + b"}", 400, "digits"),
         (LIBRE, JSON, '{"q": "é"}'.encode("latin-1"), 400, "utf-8"),
-        (LIBRE, FORM, "q=é".encode("latin-1"), 400, "utf-8"),
         (LIBRE, FORM, b"q=caf%E9", 400, "utf-8"),
+        (LIBRE, FORM, "q=Où+is+it?&source=en&target=fr&target=fr", 400, "target: "),
         (LIBRE, FORM, "q&" * (MAX_FIELDS + 1), 400, "fields"),
         (LIBRE, PARTS, part("q", "") * (MAX_FIELDS + 1), 400, "fields"),
         (LIBRE, "multipart/form-data", part("q", "a"), 400, "boundary"),
@@ -81,7 +79,6 @@ def test_a_wrong_request_is_refused_in_one_sentence(
         ("Application/JSON; charset=UTF-8", Q, "le chien dort."),
         (JSON, b"\xef\xbb\xbf" + json.dumps(Q).encode(), "le chien dort."),
         (JSON, {**Q, "alternatives": None, "format": None, "api_key": None}, "le chien dort."),
-        (FORM, "q=Où+is+it?&source=en&target=fr&target=fr", None),
         (FORM, "q=The dog sleeps.&q=...&source=en&target=fr", ["le chien dort.", "..."]),
         (PARTS, "".join(part(*field) for field in Q.items()) + "--x--\r\n", "le chien dort."),
         (PARTS, "".join(part(*field) for field in [("q", "…"), *Q.items()]) + "--x--", ["…", "le chien dort."]),
@@ -89,11 +86,7 @@ def test_a_wrong_request_is_refused_in_one_sentence(
     ],
 )
 def test_other_forms_of_a_request_are_read(kind: str, body: Any, answer: Any, client: TestClient) -> None:
-    response = send(client, LIBRE, kind, body)
-    if answer is None:
-        assert response.status_code == 400 and response.json()["error"].startswith("target: ")
-    else:
-        assert response.json()["translatedText"] == answer
+    assert send(client, LIBRE, kind, body).json()["translatedText"] == answer
 
 
 @pytest.mark.parametrize("path", [API, LIBRE])
