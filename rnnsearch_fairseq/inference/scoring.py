@@ -7,7 +7,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
-from rnnsearch_fairseq.modules.forest import Tree, build_forest
 from rnnsearch_fairseq.modules.symbols import EOS, PAD
 from rnnsearch_fairseq.modules.tree_lstm import Forest
 from rnnsearch_fairseq.search import mean_attention
@@ -28,17 +27,6 @@ def batches(sizes: Sequence[int]) -> list[list[int]]:
     return grouped
 
 
-def pad_sources(
-    sources: Sequence[Tensor], trees: Sequence[Tree | None] | None, device: torch.device
-) -> tuple[Tensor, Forest | None]:
-    """Pad the ids of sentences on the right, ``(batch, src_len)``, and build their forest if there are ``trees``."""
-    words = pad_sequence(list(sources), batch_first=True, padding_value=PAD)
-    if trees is None:
-        return words.to(device), None
-    forest = build_forest(trees, [0] * len(sources), words.size(1))
-    return words.to(device), Forest(*(part.to(device) if isinstance(part, Tensor) else part for part in forest))
-
-
 @torch.inference_mode()
 def score_batch(
     networks: Sequence[nn.Module], words: Tensor, forest: Forest | None, targets: Sequence[Tensor]
@@ -46,7 +34,7 @@ def score_batch(
     """Compute the mean of the networks' probabilities, and of their attention.
 
     Args:
-        words, forest: what `pad_sources` makes of the sources.
+        words, forest: the padded ids of the sources ``(batch, src_len)``, and their trees if the networks read any.
         targets: the ids of the translations, end-of-sentence included.
 
     Returns:

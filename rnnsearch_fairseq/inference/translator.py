@@ -12,13 +12,14 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from rnnsearch_fairseq.errors import InputError, quote
 from rnnsearch_fairseq.inference.aligned_pairs import AlignedPair, join_pairs
 from rnnsearch_fairseq.inference.loading import Member, load_members
-from rnnsearch_fairseq.inference.scoring import batches, pad_sources, score_batch
-from rnnsearch_fairseq.modules.forest import Tree
-from rnnsearch_fairseq.modules.symbols import UNK
+from rnnsearch_fairseq.inference.scoring import batches, score_batch
+from rnnsearch_fairseq.modules.forest import Tree, build_forest
+from rnnsearch_fairseq.modules.symbols import PAD, UNK
 from rnnsearch_fairseq.modules.tree_lstm import Forest
 from rnnsearch_fairseq.search import BeamSearch, Hypothesis, OnStep, SearchOptions, make_search, search_model
 from rnnsearch_fairseq.text.codec import make_codecs
@@ -94,12 +95,10 @@ def _choose_options(defaults: Mapping[str, Any], options: Mapping[str, Any]) -> 
 def _zip_texts(trees: Any, **texts: Any) -> Iterator[tuple[Any, ...]]:
     """The rows of lists of text, then of trees, which may be None; an InputError names what is no such list."""
     first, *_ = texts.values()
-    for name, column in {**texts, **({} if trees is None else {"trees": trees})}.items():
-        is_list = hasattr(column, "__len__") and not isinstance(column, (str, dict))
+    for name, column in (texts if trees is None else {**texts, "trees": trees}).items():
+        is_list = hasattr(column, "__len__") and not isinstance(column, (str, dict)) and len(column) == len(first)
         if not is_list or not all(isinstance(text, str) or (text, name) == (None, "trees") for text in column):
-            raise InputError(f"{name} cannot be {quote(repr(column))}; give a text for a text, and a list for a list")
-        if len(column) != len(first):
-            raise InputError(f"{name} are {len(column):,}, for {len(first):,} sentences; give as many")
+            raise InputError(f"{name} cannot be {quote(repr(column))}; give a text for a text, or a list as long")
     return zip(*texts.values(), [None] * len(first) if trees is None else trees)
 
 
@@ -164,8 +163,7 @@ class Translator:
         """
         if isinstance(sentences, str):
             return self.translate([sentences], [trees], **options)[0]
-        chosen = _choose_options(vars(self.options), options)
-        return [best.text for best, *_ in self.search(self._read_texts(sentences, trees), chosen)]
+        return [best.text for best, *_ in self.translations(sentences, 1, trees, **options)]
 
     def translations(
         self, sentences: Texts, nbest: int = 5, trees: Trees = None, **options: Any
@@ -173,7 +171,9 @@ class Translator:
         """Return up to ``nbest`` translations of each text, with the fewest faults first; see :meth:`translate`."""
         if isinstance(sentences, str):
             return self.translations([sentences], nbest, [trees], **options)[0]
-        return self.search(self._read_texts(sentences, trees), _choose_options(vars(self.options), options), nbest)
+        rows = enumerate(_zip_texts(trees, sentences=sentences), 1)
+        texts = [self.read_text(sentence, tree, f"sentence {number}") for number, (sentence, tree) in rows]
+        return self.search(texts, _choose_options(vars(self.options), options), nbest)
 
     def score(self, sources: Texts, targets: Texts, trees: Trees = None) -> list[float] | float:
         """Return ln p(y|x) of each translation in ``targets``, end-of-sentence included, not divided by length."""
@@ -194,12 +194,8 @@ class Translator:
         if isinstance(sources, str):
             return self.align([sources], None if targets is None else [targets], [trees])[0]
         if targets is None:
-            return [best for best, *_ in self.search(self._read_texts(sources, trees))]
+            return [best for best, *_ in self.translations(sources, 1, trees)]
         return self._align(sources, targets, trees)
-
-    def _read_texts(self, sentences: Texts, trees: Trees) -> list[Text]:
-        rows = enumerate(_zip_texts(trees, sentences=sentences), 1)
-        return [self.read_text(sentence, tree, f"sentence {number}") for number, (sentence, tree) in rows]
 
     def _align(self, sources: Texts, targets: Texts, trees: Trees) -> list[AlignedPair]:
         pairs = []
@@ -337,8 +333,13 @@ class Translator:
         return [results[number] for number in range(len(pairs))]
 
     def _pad(self, sources: Sequence[Source]) -> tuple[Tensor, Forest | None]:
-        trees = [source.tree for source in sources] if self.reads_trees else None
-        return pad_sources([source.ids for source in sources], trees, self.device)
+        """The ids of sources, padded on the right, ``(batch, src_len)``, and their trees if the model reads any."""
+        words = pad_sequence([source.ids for source in sources], batch_first=True, padding_value=PAD)
+        forest = None
+        if self.reads_trees:
+            parts = build_forest([source.tree for source in sources], [0] * len(sources), words.size(1))
+            forest = Forest(*(part.to(self.device) if isinstance(part, Tensor) else part for part in parts))
+        return words.to(self.device), forest
 
     def decode(self, words: Sequence[str], source: Source) -> str | None:
         """The text of the words of a translation of ``source``; None if a number is lost."""

@@ -228,7 +228,6 @@ def test_without_a_preparation_text_is_words_and_the_model_is_in_no_ensemble_wit
         (lambda model: model.align(["a", "b"], "cd"), "targets"),
         (lambda model: model.translate(["the dog", "a" * 10**6]), "sentence 2"),
         (lambda model: model.translate("a", beem=3), "'beem'"),
-        (lambda model: model.translate("a", nbest=2), "'nbest'"),
         (lambda model: model.translate("a", beam=None), "--beam"),
         (lambda model: model.translate("a", beam=True), "--beam"),
         (lambda model: rnnsearch_fairseq.load(None), "path"),
