@@ -1,4 +1,4 @@
-"""The server as a process: many users, idle connections, its end."""
+"""The server as a process: clients that leave or send nothing, and its end."""
 
 import contextlib
 import http.client
@@ -7,7 +7,6 @@ import signal
 import socket
 import time
 from argparse import Namespace
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -25,21 +24,6 @@ def send(live: Live, path: str, body: object) -> http.client.HTTPConnection:
     connection = http.client.HTTPConnection(*live.address, timeout=PATIENCE)
     connection.request("POST", path, json.dumps(body), JSON)
     return connection
-
-
-def ask(live: Live, sentence: str) -> str:
-    """Request a translation as the page does."""
-    with contextlib.closing(send(live, STREAM, {"sentences": [sentence]})) as connection:
-        response = connection.getresponse()
-        assert response.status == 200
-        return str(json.loads(response.read().splitlines()[-1])["sentences"][0]["translations"][0]["text"])
-
-
-def test_fifty_users_at_a_time_meet_no_error(live: Live) -> None:
-    sentences = {"The dog sleeps.": "le chien dort.", "The black cat eats.": "le chat noir mange."}
-    with ThreadPoolExecutor(50) as users:
-        asked = [*sentences] * 50
-        assert [*users.map(lambda sentence: ask(live, sentence), asked)] == [sentences[sentence] for sentence in asked]
 
 
 @pytest.mark.parametrize("paused", [False, True])
