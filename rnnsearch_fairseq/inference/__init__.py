@@ -1,1 +1,1 @@
-"""Use of trained models without fairseq: loading, translating, scoring, aligning, averaging and exporting."""
+"""Use of trained models without fairseq: loading, translating, scoring, aligning and exporting."""
