@@ -2,7 +2,9 @@
 
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -73,12 +75,10 @@ def test_a_shared_matrix_is_stored_once_and_half_takes_half(tmp_path: Path) -> N
     assert model.translate(SOURCES) == TARGETS
 
 
-@pytest.mark.parametrize("kind", ["bpe", "sentencepiece"])
-def test_subwords_travel_with_the_model(tmp_path: Path, kind: str) -> None:
-    text = [line for pair in PAIRS.items() for line in pair] * 9
-    content = {"bpe": lambda: learn_codes(text, 200), "sentencepiece": lambda: learn_pieces(text, 40)}[kind]()
-    state = make_checkpoint()
-    preparation = Preparation(lowercase=True, **{kind: content})
+@pytest.mark.parametrize(("kind", "learn", "size"), [("bpe", learn_codes, 200), ("sentencepiece", learn_pieces, 40)])
+def test_subwords_travel_with_the_model(tmp_path: Path, kind: str, learn: Callable[..., Any], size: int) -> None:
+    state, text = make_checkpoint(), [line for pair in PAIRS.items() for line in pair] * 9
+    preparation = Preparation(lowercase=True, **{kind: learn(text, size)})
     state["model"]["_extra_state"]["preparations"] = [preparation.to_record()] * 2
     torch.save(state, tmp_path / "model.pt")
     export(str(tmp_path / "model.pt"), tmp_path / "out")
