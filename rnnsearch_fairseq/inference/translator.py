@@ -380,7 +380,7 @@ class Translator:
     def _warn_of_missing_trees(self, sources: Sequence[Source]) -> None:
         if self.reads_trees and sources and not self._warned_of_trees and all(one.tree is None for one in sources):
             self._warned_of_trees = True
-            logger.warning("the model was trained with trees, and no sentence has one: give their parses (--trees)")
+            logger.warning("the model was trained with trees, and no sentence has one: give parses (trees, --trees)")
 
 
 def _check_length(words: list[str], where: str) -> list[str]:

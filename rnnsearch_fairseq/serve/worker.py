@@ -155,9 +155,8 @@ class Worker:
             job.request.report(job.number, result)
 
     def _read(self, job: Job) -> Text:
-        if len(job.sentence) > MAX_CHARACTERS:
-            most = f"at most {MAX_CHARACTERS:,} are translated at a time"
-            raise InputError(f"the text has {len(job.sentence):,} characters; {most}; split it")
+        if (size := len(job.sentence)) > MAX_CHARACTERS:
+            raise InputError(f"the text has {size:,} characters; at most {MAX_CHARACTERS:,} are translated; split it")
         text = self.translator.read_text(job.sentence, job.tree, "the text")
         if (subwords := sum(len(source.words) for source in text.sources)) > MAX_SUBWORDS:
             raise InputError(f"the text has {subwords:,} subwords; at most {MAX_SUBWORDS:,} are translated; split it")
