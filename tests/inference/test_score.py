@@ -81,8 +81,11 @@ def test_every_pair_is_a_line_and_is_read_again(command: Command, models: Path, 
     assert command("--prepared", files="prepared.en prepared.fr")[0] == command(files="raw.en raw.fr")[0]
 
 
-def test_trees_are_read(command: Command) -> None:
+def test_trees_are_read_and_missed(command: Command, warned: pytest.LogCaptureFixture) -> None:
     records, _ = command("--trees", "trees", model="tree2seq_small")
+    assert not warned.text
+    command(model="tree2seq_small")
+    assert "no sentence has one: give parses" in warned.text
     assert records[0]["phrases"] == [[0, 5], [1, 5], [1, 4], [2, 4]]
     assert records[1]["phrases"] == [] and records[1]["phrase_attention"] == [[], []]
     total = [sum(row) for field in ("alignment", "phrase_attention") for row in records[0][field][:1]]
