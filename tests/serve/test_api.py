@@ -62,13 +62,14 @@ def test_too_many_weights_are_left_out(client: TestClient, monkeypatch: pytest.M
 
 
 def test_the_stream_shows_unfinished_translations(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    """But not those of a text of two pieces, of which one would be seen alone."""
     monkeypatch.setattr(worker, "SECONDS_BETWEEN_PARTIALS", 0)
-    response = client.post(STREAM, json={"sentences": ["", "The black cat eats."]})
+    response = client.post(STREAM, json={"sentences": ["", "The dog sleeps.\nA cat.", "The black cat eats."]})
     *partials, answer = map(json.loads, response.text.splitlines())
     assert response.headers["content-type"] == "application/jsonl"
-    assert partials and {partial["sentence"] for partial in partials} == {1}
+    assert partials and {partial["sentence"] for partial in partials} == {2}
     assert all(partial["text"].startswith("le") for partial in partials)
-    assert [result["translations"][0]["text"] for result in answer["sentences"]] == ["", "le chat noir mange."]
+    assert [result["translations"][0]["text"] for result in answer["sentences"]][::2] == ["", "le chat noir mange."]
 
 
 class Parser:
