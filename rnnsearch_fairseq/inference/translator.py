@@ -171,6 +171,8 @@ class Translator:
         """Return up to ``nbest`` translations of each text, with the fewest faults first; see :meth:`translate`."""
         if isinstance(sentences, str):
             return self.translations([sentences], nbest, [trees], **options)[0]
+        if not isinstance(nbest, int) or nbest < 1:
+            raise InputError(f"nbest is {quote(repr(nbest))}; give a whole number of at least 1")
         rows = enumerate(_zip_texts(trees, sentences=sentences), 1)
         texts = [self.read_text(sentence, tree, f"sentence {number}") for number, (sentence, tree) in rows]
         return self.search(texts, _choose_options(vars(self.options), options), nbest)

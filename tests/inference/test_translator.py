@@ -215,6 +215,7 @@ def test_without_a_preparation_text_is_words_and_the_model_is_in_no_ensemble_wit
             (lambda model, given=given: model.translate(given), "sentences")
             for given in (None, [None], b"a", [b"a"], 5, iter(["a"]), {"a": "b"})
         ),
+        *((lambda model, given=given: model.translations("a", given), "nbest") for given in (0, None, 1.5)),
         (lambda model: model.translate(["a"], trees=[]), "trees"),
         (lambda model: model.translate("a", trees=["a"]), "trees"),
         (lambda model: model.translate(["the dog"], trees=["(S the dog)"]), "sentence 1: the model reads no trees"),
