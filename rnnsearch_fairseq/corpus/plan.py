@@ -9,8 +9,7 @@ from rnnsearch_fairseq.command_line import command_options
 from rnnsearch_fairseq.corpus.pairs import Pair
 from rnnsearch_fairseq.inference.loading import Member
 
-MANY_PAIRS = 1_000_000  # from here on, the first paper's own training
-FEW_PAIRS = 10_000
+MANY_PAIRS, FEW_PAIRS = 1_000_000, 10_000  # the first paper's own training from here on; small batches below
 SHORTLIST = 30_004  # the paper's 30,000 words, and fairseq's four symbols
 TERMS_FILE = "terms.txt"
 START = "start.pt"  # the model of --from, as a checkpoint

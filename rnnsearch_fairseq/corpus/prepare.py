@@ -15,7 +15,7 @@ import shutil
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import replace
 from functools import lru_cache, partial
 from itertools import chain, islice
 from pathlib import Path
@@ -30,9 +30,9 @@ from rnnsearch_fairseq.corpus.plan import MANY_PAIRS, START, TERMS_FILE, make_sc
 from rnnsearch_fairseq.corpus.rows import Rows, add_languages, is_within, map_blocks, texts_of, write_rows
 from rnnsearch_fairseq.corpus.split import PARTS, split_files
 from rnnsearch_fairseq.errors import InputError, quote
-from rnnsearch_fairseq.inference.loading import Member, load_members, model_files, write_member
+from rnnsearch_fairseq.inference.loading import Member, load_members, write_member
 from rnnsearch_fairseq.inference.options import TERMS
-from rnnsearch_fairseq.output import check_not_input, write_folder
+from rnnsearch_fairseq.output import write_folder
 from rnnsearch_fairseq.text.codec import TextCodec
 from rnnsearch_fairseq.text.language import check_language
 from rnnsearch_fairseq.text.lines import check_rereadable, read_pairs
@@ -42,58 +42,59 @@ from rnnsearch_fairseq.text.sentences import lacks_blanks
 from rnnsearch_fairseq.text.terms import NO_TERMS, Terms
 
 SCRIPT = "train.sh"
+SETTINGS = ("bpe", "sentencepiece", "tokenized", "lowercase", "max_words", "shuffle")  # options of `prepare`
 TOO_FEW_PAIRS, TOO_FEW_NEW_PAIRS = 1000, 100  # for a new model, and for a given one
 SAMPLE = 1000  # pairs that are examined
 MARKUP_SHARE = 0.02  # of these with markup, from which on there is enough to learn from
 MAX_LINES = 2_000_000  # random lines that sentencepiece keeps in memory and learns from
 
 
-@dataclass(frozen=True)
-class Settings:
-    """The options of the command that say how to prepare text; without ``bpe`` and ``sentencepiece``, it decides."""
-
-    bpe: int | None = None
-    sentencepiece: int | None = None
-    tokenized: bool = False
-    lowercase: bool = False
-    max_words: int | None = None
-    shuffle: int | None = None
-
-
 def prepare(
-    parts: Mapping[str, Sequence[Pair]], languages: Pair, out: Path, settings: Settings = Settings()
+    parts: Mapping[str, Sequence[Pair]],
+    languages: Pair,
+    out: Path,
+    bpe: int | None = None,
+    sentencepiece: int | None = None,
+    tokenized: bool = False,
+    lowercase: bool = False,
+    max_words: int | None = None,
+    shuffle: int | None = None,
 ) -> tuple[int, Preparation]:
-    """Write ``OUT/{train,valid,test}.LANGUAGE`` and the record; return the number of training pairs and the record."""
+    """Write ``OUT/{train,valid,test}.LANGUAGE`` and the record; return the number of training pairs and the record.
+
+    The keywords are the command's options. Without ``bpe`` and ``sentencepiece``, the text decides.
+    """
     sample = [*islice(parts["train"], SAMPLE)]
     has_markup = sum(any(map(has_code, pair)) for pair in sample) >= MARKUP_SHARE * len(sample)
-    settings = _choose_subwords(settings, parts["train"], languages, has_markup)
-    words = Preparation(
-        tokenizer=None if settings.tokenized or settings.sentencepiece else "moses",
-        lowercase=settings.lowercase,
-        markup=bool(settings.sentencepiece and has_markup),
-    )
+    needs_pieces = has_markup or any(map(lacks_blanks, zip(*sample)))
+    if bpe is None and sentencepiece is None:
+        bpe, sentencepiece = _choose_subwords(parts["train"], tokenized, needs_pieces)
+    elif needs_pieces and not sentencepiece:
+        reason = "it has markup (code, placeholders), or no blanks between words"
+        print(f"warning: the text needs sentencepieces, since {reason}; leave out --bpe and --tokenized")
+    tokenizer = None if tokenized or sentencepiece else "moses"
+    words = Preparation(tokenizer, lowercase=lowercase, markup=bool(sentencepiece and has_markup))
     if words.markup:
         print("the text holds markup (code, links, placeholders): numbered symbols stand for it in training text")
     tokens: dict[str, Rows] = {}
     for part, pairs in parts.items():
         encoded = _encode_on_all_cores(pairs, words, languages, f"{part}, words")
-        if part == "train" and settings.max_words is not None:
-            encoded = (pair for pair in encoded if is_within(pair, settings.max_words))
+        if part == "train" and max_words is not None:
+            encoded = (pair for pair in encoded if is_within(pair, max_words))
         tokens[part] = Rows(encoded)
         print(f"{part}: {len(tokens[part]):,} of {len(pairs):,} pairs")
         if not tokens[part]:
             raise InputError(f"{part}: no pair is left; give more text, or a greater --max-words")
-    if settings.shuffle is not None:
-        tokens["train"] = tokens["train"].shuffle(settings.shuffle)
+    if shuffle is not None:
+        tokens["train"] = tokens["train"].shuffle(shuffle)
     lines = (pair[side] for side in (0, 1) for pair in tokens["train"])
     subwords = Preparation()
-    if settings.bpe or settings.sentencepiece:
+    if bpe or sentencepiece:
         print("learning subwords from both languages")
-    if settings.bpe:
-        subwords = Preparation(bpe=learn_codes(lines, settings.bpe))
-    elif settings.sentencepiece:
-        symbols = SYMBOLS if words.markup else []
-        subwords = Preparation(sentencepiece=learn_pieces(lines, settings.sentencepiece, symbols))
+        subwords = Preparation(
+            bpe=learn_codes(lines, bpe) if bpe else None,
+            sentencepiece=learn_pieces(lines, sentencepiece, SYMBOLS * words.markup) if sentencepiece else None,
+        )
     for part, pairs in tokens.items():
         if subwords != Preparation():
             pairs = _encode_on_all_cores(pairs, subwords, languages, f"{part}, subwords")
@@ -125,27 +126,18 @@ def prepare_as(model: Member, parts: Mapping[str, Sequence[Pair]], out: Path, te
     return len(parts["train"])
 
 
-def _choose_subwords(settings: Settings, train: Sequence[Pair], languages: Pair, has_markup: bool) -> Settings:
-    """Fill in the subwords that the user has not chosen, and say why; or warn of the user's choice."""
-    against_tokens = ["tokens tear its markup apart (code, placeholders)"] * has_markup
-    for lines, language in zip(zip(*islice(train, SAMPLE)), languages):
-        if lacks_blanks(lines):
-            against_tokens.append(f"its {language} has no blanks between words")
-    why = " and ".join(against_tokens)
-    if settings.bpe is not None or settings.sentencepiece is not None:
-        if why and not settings.sentencepiece:
-            print(f"warning: the text needs sentencepieces, since {why}; leave out --bpe and --tokenized")
-        return settings
-    if len(train) >= MANY_PAIRS and not why:
+def _choose_subwords(train: Sequence[Pair], tokenized: bool, needs_pieces: bool) -> tuple[int | None, int | None]:
+    """Choose the number of BPE merges or of sentencepieces, and say why."""
+    if len(train) >= MANY_PAIRS and not needs_pieces:
         print("whole words, as in the first paper: there are a million pairs or more (--sentencepiece 32000: subwords)")
-        return settings
+        return None, None
     pieces = plan_training(len(train)).pieces
-    if not settings.tokenized:
+    if not tokenized:
         pieces += len(set(chain.from_iterable(chain.from_iterable(train))))
-    kind = "bpe" if settings.tokenized else "sentencepiece"
+    kind = "bpe" if tokenized else "sentencepiece"
     why = f"since with so few pairs many words would be unknown (--{kind} {pieces}; for whole words: --bpe 0)"
     print(f"words are cut into subwords (at most {pieces:,} different ones), {why}")
-    return replace(settings, **{kind: pieces})
+    return (pieces, None) if tokenized else (None, pieces)
 
 
 def learn_codes(lines: Iterable[str], merges: int) -> str:
@@ -174,18 +166,18 @@ def learn_pieces(lines: Iterable[str], pieces: int, symbols: Sequence[str] = ())
     return model.getvalue()
 
 
+_make_codec = lru_cache(4)(TextCodec)  # a process makes its codecs once
+
+
+def encode_block(preparation: Preparation, languages: Pair, pairs: Iterable[Pair]) -> list[Pair]:
+    """The pairs as words with blanks between."""
+    return [*_encode(pairs, *(_make_codec(preparation, language) for language in languages))]
+
+
 def _encode_on_all_cores(
     pairs: Iterable[Pair], preparation: Preparation, languages: Pair, label: str
 ) -> Iterator[Pair]:
     return chain.from_iterable(map_blocks(partial(encode_block, preparation, languages), pairs, label))
-
-
-def encode_block(preparation: Preparation, languages: Pair, pairs: Iterable[Pair]) -> list[Pair]:
-    """The pairs as words with blanks between; a process makes its codecs once."""
-    return [*_encode(pairs, *(_make_codec(preparation, language) for language in languages))]
-
-
-_make_codec = lru_cache(4)(TextCodec)
 
 
 def _encode(
@@ -211,22 +203,20 @@ def _make_parser() -> ArgumentParser:
     base = "train this model further (folder or checkpoint), with 100 pairs or more; they are prepared as its text was"
     add("--from", dest="base", metavar="MODEL", help=base)
     add("--terms", type=Path, metavar="FILE", help=f"with --from: {TERMS}")
-    add("--train", help="name of the training files in a folder, without the language (default: train)")
-    add("--valid", help="name of the development files (default: valid)")
-    add("--test", help="name of the test files (default: test)")
+    for part in PARTS:
+        add(f"--{part}", help=f"name of the {part} files in a folder, without the language (default: {part})")
     size = "pairs of the development and test sets (default: 1000 each, or a 20th of the pairs if that is less)"
     add("--split", type=count, nargs=2, metavar=("DEV", "TEST"), help=size)
-    add("--split-seed", type=int, default=1, metavar="SEED", help="seed of the split (default: 1)")
     add("--keep-markup", action="store_true", help="keep tags and entities (always kept in PO and XLIFF)")
     subwords = parser.add_mutually_exclusive_group()
     merges = "BPE merges of Moses tokens, both languages together; 0: whole words"
     subwords.add_argument("--bpe", type=partial(count, least=0), metavar="N", help=merges)
-    pieces = "sentencepieces (fewer from a small text), both languages together (default: as many as suit the text)"
+    pieces = "sentencepieces, both languages together (default: as many as suit the text)"
     subwords.add_argument("--sentencepiece", type=count, metavar="N", help=pieces)
-    add("--tokenized", action="store_true", help="the text is tokenised already: split it at blanks")
+    add("--tokenized", action="store_true", default=None, help="the text is tokenised already: split it at blanks")
     longest = "leave out training pairs with more than N words on a side, not counting subwords (the paper: 30, 50)"
     add("--max-words", type=count, metavar="N", help=longest)
-    add("--lowercase", action="store_true", help="write all text in lower case")
+    add("--lowercase", action="store_true", default=None, help="write all text in lower case")
     add("--shuffle", type=int, metavar="SEED", help="shuffle the training pairs, once (the paper does)")
     return parser
 
@@ -237,38 +227,30 @@ def main() -> None:
     languages = (args.source_lang, args.target_lang)
     for language in languages:
         check_language(language)
-    if args.out.is_file():
-        raise InputError(
-            f"{args.out}: the last word is the folder to write, and this is a file; give a folder after it"
-        )
-    if taken := {"gz", "log", "sh"}.intersection(languages):
-        raise InputError(f"{min(taken)}: the text would have the names of other files; give a longer code, as sh_RS")
-    if languages[0] == languages[1]:
-        raise InputError(f"-s and -t are both {languages[0]}; give the languages of the two sides")
-    settings = Settings(**{field.name: getattr(args, field.name) for field in fields(Settings)})
-    model = None if args.base is None else _load_base(args.base, languages, settings)
-    if args.terms is not None and model is None:
+    if len({*languages, "log", "sh"}) < 4:  # train.log and train.sh are other files
+        raise InputError(f"-s {languages[0]} -t {languages[1]}: give two languages, and sh_RS for sh")
+    settings = {name: getattr(args, name) for name in SETTINGS if getattr(args, name) is not None}
+    if args.base is not None and settings:
+        raise InputError("--from: the text is prepared as the model's; leave out all other options of the preparation")
+    if args.base is None and args.terms is not None:
         raise InputError("--terms: only a model of --from keeps terms; give it, or leave the terms out")
+    model = None if args.base is None else _load_base(args.base, languages)
     terms = NO_TERMS if args.terms is None else Terms.read(args.terms)
     files_of_parts = _find_files_of_parts(args, languages)
     inputs = [*chain(*files_of_parts.values())] or find_files(args.data)
-    # In a folder of parts, OUT/raw/test may be the test set that is given: it is then replaced by itself.
-    outputs = PARTS if files_of_parts else (*PARTS, *(f"raw/{part}" for part in PARTS))
     check_rereadable(*inputs)
-    replaced = chain(*(texts_of(args.out / name, *languages) for name in outputs))
-    check_not_input(replaced, inputs + (model_files(args.base) if model else []))
-    with write_folder(args.out, inputs) as new:
+    with write_folder(args.out) as new:
         (new / "raw").mkdir()
         if files_of_parts:
             parts = {part: Rows(read_pairs(*paths)) for part, paths in files_of_parts.items()}
         else:
-            parts = split_files(inputs, languages, args.split, args.split_seed, args.keep_markup)
+            parts = split_files(inputs, languages, args.split, args.keep_markup)
         for doubt in find_doubts(parts["train"], languages):
             print(f"warning: {doubt}")
         for part in ["test"] if files_of_parts else PARTS:
             write_rows(texts_of(new / "raw" / part, *languages), parts[part])
         if model is None:
-            number, preparation = prepare(parts, languages, new, settings)
+            number, preparation = prepare(parts, languages, new, **settings)
             plan, joined = plan_training(number), preparation.subwords is not None
         else:
             plan, joined = plan_adaptation(prepare_as(model, parts, new, terms)), False
@@ -283,10 +265,8 @@ def main() -> None:
     print(f"\nTo train, translate the test set and score it: bash {shlex.quote(str(args.out / SCRIPT))}")
 
 
-def _load_base(path: str, languages: Pair, settings: Settings) -> Member:
+def _load_base(path: str, languages: Pair) -> Member:
     """Load the model of ``--from``."""
-    if settings != Settings():
-        raise InputError("--from: the text is prepared as the model's; leave out all other options of the preparation")
     members = load_members(path)
     if len(members) > 1 or members[0].kind != "rnnsearch":
         raise InputError(f"--from {path}: give one RNNsearch; tree models and ensembles are trained anew")

@@ -24,6 +24,7 @@ PARTS = ("train", "valid", "test")
 TRAIN, VALID, TEST, LEFT_OUT = range(4)
 MAX_WORDS = 100  # of a side of a pair
 MAX_RATIO = 9  # the default of the Moses script clean-corpus-n.perl
+SEED = 1  # of the split
 MIN_FILES = 20  # from so many on, whole files are drawn for the development and test sets
 CONTROL = re.compile("[\0-\x08\x0e-\x1b\x7f\ufeff]")  # and the byte order mark of some editors
 TAG = re.compile(
@@ -34,10 +35,7 @@ TAG = re.compile(
 
 
 def clean_pair(pair: Pair, dropped: Counter[str], keep_markup: bool = False, keep_equal: bool = False) -> Pair | None:
-    """Clean a pair; if it cannot be a translation, count the reason and return None.
-
-    A character of a script without blanks counts as half a word.
-    """
+    """Clean a pair; if it cannot be a translation, count the reason and return None."""
     if max(map(len, pair)) > MAX_CHARACTERS:
         dropped[f"of more than {MAX_CHARACTERS:,} characters on a side"] += 1
         return None
@@ -91,12 +89,12 @@ def group_pairs(hashes: np.ndarray) -> np.ndarray:
     return first[numbers]
 
 
-def draw_groups(groups: np.ndarray, sizes: tuple[int, int], seed: int) -> np.ndarray:
+def draw_groups(groups: np.ndarray, sizes: tuple[int, int]) -> np.ndarray:
     """Draw whole groups for the development and the test set, up to these sizes: each pair's part, ``(pairs,)``."""
     _, group_of_pair, counts = np.unique(groups, return_inverse=True, return_counts=True)
     part_of_group = np.zeros(len(counts), np.int8)
     room = [0, *sizes]
-    for number in np.random.RandomState(seed % (1 << 32)).permutation(len(counts)):
+    for number in np.random.RandomState(SEED).permutation(len(counts)):
         part = next((part for part in (VALID, TEST) if counts[number] <= room[part]), TRAIN)
         part_of_group[number] = part
         room[part] -= counts[number]
@@ -105,39 +103,30 @@ def draw_groups(groups: np.ndarray, sizes: tuple[int, int], seed: int) -> np.nda
     return part_of_group[group_of_pair]
 
 
-def assign_parts(sentences: np.ndarray, files: np.ndarray, sizes: tuple[int, int], seed: int) -> np.ndarray:
+def assign_parts(sentences: np.ndarray, files: np.ndarray, sizes: tuple[int, int]) -> np.ndarray:
     """The number of each pair's part in `PARTS`, or `LEFT_OUT`: ``(pairs,)``. No sentence is in two parts.
 
     Draws groups of pairs that share sentences; with at least `MIN_FILES` files, draws whole files instead, if enough of
-    them are small. Then a development pair is left out if the training set has one of its sentences, and a test pair if
-    one of the other sets does.
+    them are small. Then leaves out pairs with a sentence of an earlier part.
 
     Args:
         sentences: hashes of each pair's source and target, ``(pairs, 2)``.
         files: number of each pair's file, ``(pairs,)``.
         sizes: pairs of the development and of the test set.
     """
-
-    def have_sentences_of(known: np.ndarray) -> np.ndarray:
-        sources, targets = (np.isin(side, side[known]) for side in sentences.T)
-        return sources | targets
-
     parts = np.full(len(files), TRAIN, np.int8)
     if len(files) and all(sizes):
         counts = np.unique(files, return_counts=True)[1]
         whole_files = len(counts) >= MIN_FILES and counts[counts <= min(sizes)].sum() >= 2 * sum(sizes)
-        parts = draw_groups(files if whole_files else group_pairs(sentences), sizes, seed)
+        parts = draw_groups(files if whole_files else group_pairs(sentences), sizes)
     for part in (VALID, TEST):
-        parts[(parts == part) & have_sentences_of(parts < part)] = LEFT_OUT
+        sources, targets = (np.isin(side, side[parts < part]) for side in sentences.T)
+        parts[(parts == part) & (sources | targets)] = LEFT_OUT
     return parts
 
 
 def split_files(
-    files: Sequence[Path],
-    languages: Pair,
-    sizes: tuple[int, int] | None = None,
-    seed: int = 1,
-    keep_markup: bool = False,
+    files: Sequence[Path], languages: Pair, sizes: tuple[int, int] | None = None, keep_markup: bool = False
 ) -> dict[str, Rows]:
     """Read and clean a corpus (`read_files`); return the pairs of each part (`assign_parts`) in the files' order.
 
@@ -168,14 +157,11 @@ def split_files(
     print(f"read {len(unique) + dropped.total():,} pairs of {names}{left_out}")
     print(f"tags and entities such as &amp; are {'kept' if keep_markup else 'taken out (--keep-markup keeps them)'}")
     sizes = sizes or (min(1000, len(unique) // 20),) * 2
-    parts = assign_parts(sentences[unique], np.array(file_numbers)[unique], sizes, seed)
+    parts = assign_parts(sentences[unique], np.array(file_numbers)[unique], sizes)
     counts = np.bincount(parts, minlength=len(PARTS) + 1)
     listing = ", ".join(f"{part} {count:,}" for part, count in zip((*PARTS, "left out"), counts))
     if not all(counts[:LEFT_OUT]):
-        if not len(unique):
-            cause = "are the sides the same file?" if dropped["with equal sides"] else "give translated text"
-            raise InputError(f"{names}: no pair is left; {cause}")
         few = f"too few pairs to split ({listing}; equal sentences stay in one part)"
         raise InputError(f"{names}: {few}; give more text, or other sizes with --split DEV TEST")
-    print(f"split {len(unique):,} pairs (seed {seed}): {listing} (their sentences would be in two sets)")
+    print(f"split {len(unique):,} pairs (seed {SEED}): {listing} (their sentences would be in two sets)")
     return {part: pairs.select(unique[parts == number]) for number, part in enumerate(PARTS)}

@@ -21,9 +21,8 @@ DRAWN_WORDS = 20  # at most, in the sentence that is drawn by default
 
 
 def plot_alignment(source: list[str], target: list[str], weights: np.ndarray, picture: Path) -> None:
-    """Draw ``weights``, alpha_ij, ``(target words, source words)``, to ``picture``."""
-    figure, _ = draw_matrix(source, target, weights)
-    write_picture(figure, picture)
+    """Draw ``weights``, alpha_ij, ``(target words, source words)``, to the file ``picture``."""
+    write_picture(draw_matrix(source, target, weights)[0], picture)
 
 
 def choose_pair(pairs: Iterable[AlignedPair], path: Path, number: int | None, max_words: int) -> AlignedPair:

@@ -16,9 +16,8 @@ from matplotlib.figure import Figure
 
 INCHES_PER_WORD = 0.32
 # Fonts for the characters that matplotlib's own lacks. Debian: apt-get install fonts-noto-cjk, fonts-noto-core.
-FONTS = ["Noto Sans CJK JP", "IPAexGothic", "IPAGothic", "WenQuanYi Micro Hei", "Hiragino Sans"]
-FONTS += [f"Noto Sans {script}" for script in ("JP", "Arabic", "Hebrew", "Devanagari", "Bengali", "Tamil", "Thai")]
-FONTS += [f"Noto Sans {script}" for script in ("Georgian", "Armenian", "Ethiopic", "Khmer")]
+SCRIPTS = ("CJK JP", "Arabic", "Hebrew", "Devanagari", "Bengali", "Tamil", "Thai", "Georgian", "Armenian", "Khmer")
+FONTS = [*(f"Noto Sans {script}" for script in SCRIPTS), "IPAexGothic"]
 INSTALLED = {font.name for font in font_manager.fontManager.ttflist}
 plt.rcParams["font.family"] = ["sans-serif", *(font for font in FONTS if font in INSTALLED)]
 

@@ -9,8 +9,6 @@ from pathlib import Path
 from typing import Any
 from xml.sax.saxutils import escape
 
-from fairseq import options
-
 from rnnsearch_fairseq.corpus.pairs import Pair
 
 LANGUAGES = ("en", "fr")
@@ -106,6 +104,8 @@ def run_script(folder: Path) -> list[list[str]]:
 
 def parse(commands: list[list[str]], *beginning: str) -> Any:
     """The options of the command of fairseq that begins with these words, of those that `run_script` returns."""
+    from fairseq import options
+
     (words,) = (words for words in commands if words[: len(beginning)] == [*beginning])
     words = [word for number, word in enumerate(words[1:]) if "--user-dir" not in words[number : number + 2]]
     if beginning == ("fairseq-preprocess",):

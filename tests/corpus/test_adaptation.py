@@ -7,10 +7,13 @@ from typing import Any
 import pytest
 import torch
 
+from rnnsearch_fairseq.corpus import prepare
 from rnnsearch_fairseq.corpus.plan import make_script, plan_adaptation
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.inference.export import export
 from rnnsearch_fairseq.inference.loading import Usage, load_members
+from rnnsearch_fairseq.modules.config import RNNsearchConfig
+from rnnsearch_fairseq.modules.rnnsearch import ARCHITECTURES
 from tests import trained
 from tests.corpus.builders import LANGUAGES, parse, run_script, write_tsv
 
@@ -39,7 +42,7 @@ def test_text_is_prepared_as_the_models(tmp_path: Path, folder: Path, run: Any) 
 
 
 def test_characters_that_the_model_does_not_know_are_masked(tmp_path: Path, run: Any) -> None:
-    folder = trained.train(tmp_path / "run")
+    folder = trained.train(tmp_path / "run", share_decoder_input_output_embed=True)
     state = torch.load(folder / "checkpoints/checkpoint_best.pt", weights_only=True)
     for preparation in state["model"]["_extra_state"]["preparations"]:
         preparation["markup"] = True
@@ -55,9 +58,9 @@ def test_fewer_pairs_change_a_model_less(pairs: int, updates: int, rate: float) 
     assert (plan.updates, plan.rate) == (updates, rate)
 
 
-def test_the_script_builds_the_given_model(tmp_path: Path) -> None:
-    member = load_members(trained.train(tmp_path / "run", "rnnencdec"))[0]
-    member = replace(member, usage=Usage({"beam": 7, "lenpen": 2.0}))
+def test_the_script_builds_the_given_model(tmp_path: Path, folder: Path) -> None:
+    config = RNNsearchConfig.from_values(ARCHITECTURES["rnnencdec"])
+    member = replace(load_members(folder)[0], config=config, usage=Usage({"beam": 7, "lenpen": 2.0}))
     (tmp_path / "train.sh").write_text(make_script(LANGUAGES, plan_adaptation(3000), False, member))
     commands = run_script(tmp_path)
     searches = [" ".join(words) for words in commands if words[1] in ("export", "translate")]
@@ -68,13 +71,17 @@ def test_the_script_builds_the_given_model(tmp_path: Path) -> None:
         assert "dropout" in name or getattr(args, name, False) == value
 
 
-def test_other_models_and_what_the_model_decides_are_refused(tmp_path: Path, folder: Path, run: Any) -> None:
-    trees = trained.train(tmp_path / "trees", "tree2seq_small")
+def test_other_models_and_what_the_model_decides_are_refused(
+    tmp_path: Path, folder: Path, run: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tree_model = replace(load_members(folder)[0], kind="tree2seq")
+    load = {"trees": [tree_model]}.get
+    monkeypatch.setattr(prepare, "load_members", lambda path: load(path) or load_members(path))
     for words, source, message in (
         ([folder, "--bpe", "0"], "en", "leave out"),
         ([folder, "--lowercase"], "en", "leave out"),
         ([folder], "de", "languages are en and fr; give them"),
-        ([trees], "en", "give one RNNsearch"),
+        (["trees"], "en", "give one RNNsearch"),
         ([f"{folder}:{folder}"], "en", "give one RNNsearch"),
     ):
         with pytest.raises(InputError, match=message):

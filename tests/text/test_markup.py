@@ -154,7 +154,7 @@ def test_markup_is_prepared_as_symbols(tmp_path: Path) -> None:
     lines = [f"{' '.join(words[n % 5 :])} ``f{n}()`` or %s" for n in range(30)]
     pairs = [(f"{line} en", f"{line} fr") for line in lines]
     parts = dict.fromkeys(("train", "valid", "test"), pairs)
-    _, preparation = prepare.prepare(parts, ("en", "fr"), tmp_path, prepare.Settings(sentencepiece=50))
+    _, preparation = prepare.prepare(parts, ("en", "fr"), tmp_path, sentencepiece=50)
     assert preparation == read_preparations(tmp_path)["en"] and preparation.markup
     assert all({"⟦1⟧", "⟦2⟧"} <= set(line.split()) for line in (tmp_path / "train.fr").read_text().splitlines())
 
