@@ -43,7 +43,6 @@ from rnnsearch_fairseq.text.terms import NO_TERMS, Terms
 
 SCRIPT = "train.sh"
 SETTINGS = ("bpe", "sentencepiece", "tokenized", "lowercase", "max_words", "shuffle")  # options of `prepare`
-TOO_FEW_PAIRS, TOO_FEW_NEW_PAIRS = 1000, 100  # for a new model, and for a given one
 SAMPLE = 1000  # pairs that are examined
 MARKUP_SHARE = 0.02  # of these with markup, from which on there is enough to learn from
 MAX_LINES = 2_000_000  # random lines that sentencepiece keeps in memory and learns from
@@ -259,8 +258,8 @@ def main() -> None:
         script = make_script(languages, plan, joined, model, args.terms is not None)
         (new / SCRIPT).write_text(script, encoding="utf-8")
     print(f"\nWhat to expect: {plan.updates:,} updates of {plan.batch} pairs; train.sh says how long they take.")
-    if plan.pairs < (TOO_FEW_PAIRS if model is None else TOO_FEW_NEW_PAIRS):
-        cure = "go on from a trained one (--from MODEL)" if model is None else "take more of them"
+    enough, cure = (1000, "go on from a trained one (--from MODEL)") if model is None else (100, "take more of them")
+    if plan.pairs < enough:
         print(f"warning: {plan.pairs:,} pairs teach a model little; {cure}")
     print(f"\nTo train, translate the test set and score it: bash {shlex.quote(str(args.out / SCRIPT))}")
 

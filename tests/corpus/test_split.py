@@ -55,7 +55,6 @@ def write_many(folder: Path, sizes: list[int]) -> list[Path]:
     [
         ([10] * 40, (30, 50), True, "train 320, valid 27, test 45, left out 8"),
         ([60] * 20, (50, 50), False, "train 1,100, valid 50, test 50, left out 0"),
-        ([60] * 20 + [2] * 4, (50, 50), False, "train 1,108, valid 50, test 50, left out 0"),
         ([60] * 9 + [2] * 11, (50, 50), False, "train 462, valid 50, test 50, left out 0"),
     ],
 )
