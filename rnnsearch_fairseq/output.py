@@ -77,7 +77,7 @@ def open_output(path: Path, packs: bool = True) -> Iterator[BinaryIO]:
 def write_folder(out: Path) -> Iterator[Path]:
     """Give a new folder, whose content goes to ``out``, new or empty, at the end; after an error, ``out`` is as before.
 
-    The new folder is ``out/.new``, so another command that is to write to ``out`` is refused.
+    The new folder is ``out/.new``, so a second command for ``out`` is refused. A killed command leaves it there.
     """
     new, was_there = out / ".new", os.path.exists(out)
     outputs_begun.add(out)

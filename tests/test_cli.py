@@ -1,7 +1,6 @@
 """The command ``rnnsearch``: its commands, mistakes, signals and standard streams."""
 
 import io
-import itertools
 import json
 import os
 import shlex
@@ -15,9 +14,10 @@ from typing import Any
 import pytest
 
 import rnnsearch_fairseq
-from recipes import grammar
 from rnnsearch_fairseq import cli
+from rnnsearch_fairseq.command_line import make_parser
 from tests import trained
+from tests.corpus.builders import number_pairs, write_files
 
 ROOT = Path(__file__).resolve().parents[1]
 USER_DIR = ["-m", "rnnsearch_fairseq", "user-dir"]
@@ -45,6 +45,7 @@ def test_commands_are_listed_and_the_version_has_a_name(
         assert all(f"\n  {name} " in out for name in cli.COMMANDS)
     assert call(monkeypatch, "--version") == 0
     assert capsys.readouterr().out == f"rnnsearch-fairseq {rnnsearch_fairseq.__version__}\n"
+    assert make_parser(None).description == "", "python -OO has no docstrings"
 
 
 @pytest.mark.parametrize(
@@ -67,13 +68,9 @@ def test_an_unknown_word_is_answered_in_two_lines(
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with all that the examples read: text, a model and its scores."""
     folder = trained.train(tmp_path_factory.mktemp("examples"))
-    sides = {"en": trained.PAIRS, "fr": trained.PAIRS.values()}
-    for parent, part, language in itertools.product(("raw", "text"), ("train", "valid", "test"), sides):
-        (folder / parent).mkdir(exist_ok=True)
-        (folder / parent / f"{part}.{language}").write_text("".join(f"{line}\n" for line in sides[language]))
-    pairs = list(grammar.generate(600, seed=1))
-    for language, side in (("en", "source"), ("fr", "target")):
-        (folder / f"corpus.{language}").write_text("".join(f"{' '.join(getattr(pair, side))}\n" for pair in pairs))
+    write_files(folder, number_pairs(600))
+    (folder / "raw").mkdir()
+    write_files(folder / "raw", [*trained.PAIRS.items()], "test")
     (folder / "docs.po").write_text('msgid "The dog sleeps."\nmsgstr ""\n')
     score = {"id": 0, "source": ["a", "cat", "</s>"], "target": ["chat", "</s>"], "alignment": [[0.2, 0.5, 0.1]] * 2}
     (folder / "test.scores").write_text(json.dumps(score))

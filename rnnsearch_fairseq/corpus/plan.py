@@ -9,7 +9,8 @@ from rnnsearch_fairseq.command_line import command_options
 from rnnsearch_fairseq.corpus.pairs import Pair
 from rnnsearch_fairseq.inference.loading import Member
 
-MANY_PAIRS, FEW_PAIRS = 1_000_000, 10_000  # the first paper's own training from here on; small batches below
+MANY_PAIRS = 1_000_000  # from here on, the first paper's own training
+FEW_PAIRS = 10_000
 SHORTLIST = 30_004  # the paper's 30,000 words, and fairseq's four symbols
 TERMS_FILE = "terms.txt"
 START = "start.pt"  # the model of --from, as a checkpoint
@@ -74,13 +75,14 @@ def make_script(languages: Pair, plan: Plan, joined: bool, base: Member | None =
     sharing = "share-all-embeddings" if joined else "share-decoder-input-output-embed"
     numbers = vars(plan) | {"warmup": min(400, plan.updates // 5), "sharing": sharing}
     template = SMALL_MODEL if plan.pairs < MANY_PAIRS else PAPER_MODEL
-    dictionaries: list[Any] = ["--nwordssrc", SHORTLIST, "--nwordstgt", SHORTLIST, "--padding-factor", 1]
-    if plan.pairs < MANY_PAIRS:  # words seen once become <unk>, so that it is learnt
-        dictionaries += ["--thresholdsrc", 2, "--thresholdtgt", 2]
-    if joined:
-        dictionaries = ["--joined-dictionary"]
     if base is not None:
         template, dictionaries = BASE_MODEL, ["--srcdict", f"dict.{source}.txt", "--tgtdict", f"dict.{target}.txt"]
+    elif joined:
+        dictionaries = ["--joined-dictionary"]
+    else:
+        dictionaries = ["--nwordssrc", SHORTLIST, "--nwordstgt", SHORTLIST, "--padding-factor", 1]
+        if plan.pairs < MANY_PAIRS:  # words seen once become <unk>, so that it is learnt
+            dictionaries += ["--thresholdsrc", 2, "--thresholdtgt", 2]
     model = [*shlex.split(" ".join(template).format(**numbers)), "--batch-size", plan.batch]
     sizes = {name: value for name, value in (vars(base.config) if base else {}).items() if "dropout" not in name}
     search = command_options((base and base.usage.search) or {"beam": 12})

@@ -90,10 +90,10 @@ def prepare(
     subwords = Preparation()
     if bpe or sentencepiece:
         print("learning subwords from both languages")
-        subwords = Preparation(
-            bpe=learn_codes(lines, bpe) if bpe else None,
-            sentencepiece=learn_pieces(lines, sentencepiece, SYMBOLS * words.markup) if sentencepiece else None,
-        )
+    if bpe:
+        subwords = Preparation(bpe=learn_codes(lines, bpe))
+    elif sentencepiece:
+        subwords = Preparation(sentencepiece=learn_pieces(lines, sentencepiece, SYMBOLS if words.markup else []))
     for part, pairs in tokens.items():
         if subwords != Preparation():
             pairs = _encode_on_all_cores(pairs, subwords, languages, f"{part}, subwords")
@@ -199,19 +199,16 @@ def _make_parser() -> ArgumentParser:
     add("data", type=Path, nargs="+", help="two text files, other files, or folders")
     add("out", type=Path, help="folder to write, new or empty")
     add_languages(parser)
-    base = "train this model further (folder or checkpoint), with 100 pairs or more; they are prepared as its text was"
-    add("--from", dest="base", metavar="MODEL", help=base)
+    add("--from", dest="base", metavar="MODEL", help="train this model further; text is prepared as its text was")
     add("--terms", type=Path, metavar="FILE", help=f"with --from: {TERMS}")
     for part in PARTS:
         add(f"--{part}", help=f"name of the {part} files in a folder, without the language (default: {part})")
     size = "pairs of the development and test sets (default: 1000 each, or a 20th of the pairs if that is less)"
     add("--split", type=count, nargs=2, metavar=("DEV", "TEST"), help=size)
     add("--keep-markup", action="store_true", help="keep tags and entities (always kept in PO and XLIFF)")
-    subwords = parser.add_mutually_exclusive_group()
-    merges = "BPE merges of Moses tokens, both languages together; 0: whole words"
-    subwords.add_argument("--bpe", type=partial(count, least=0), metavar="N", help=merges)
-    pieces = "sentencepieces, both languages together (default: as many as suit the text)"
-    subwords.add_argument("--sentencepiece", type=count, metavar="N", help=pieces)
+    add_subwords = parser.add_mutually_exclusive_group().add_argument
+    add_subwords("--bpe", type=partial(count, least=0), metavar="N", help="BPE merges of Moses tokens; 0: whole words")
+    add_subwords("--sentencepiece", type=count, metavar="N", help="sentencepieces (default: as many as suit the text)")
     add("--tokenized", action="store_true", default=None, help="the text is tokenised already: split it at blanks")
     longest = "leave out training pairs with more than N words on a side, not counting subwords (the paper: 30, 50)"
     add("--max-words", type=count, metavar="N", help=longest)
@@ -226,7 +223,7 @@ def main() -> None:
     languages = (args.source_lang, args.target_lang)
     for language in languages:
         check_language(language)
-    if len({*languages, "log", "sh"}) < 4:  # train.log and train.sh are other files
+    if languages[0] == languages[1] or {"gz", "log", "sh"}.intersection(languages):  # train.sh is another file
         raise InputError(f"-s {languages[0]} -t {languages[1]}: give two languages, and sh_RS for sh")
     settings = {name: getattr(args, name) for name in SETTINGS if getattr(args, name) is not None}
     if args.base is not None and settings:
