@@ -30,24 +30,15 @@ class Format(NamedTuple):
     read: Callable[[bytes], Document]
     signs: tuple[bytes, ...]  # each text has at least one of them
     marks: tuple[bytes, ...] = ()  # signs of what takes memory in a text
-    cure: str = ""  # of a damaged file
     begin: re.Pattern[bytes] | None = None  # a file that begins so has this format, whatever its name
     bilingual: bool = True  # the document holds translations beside the sources
 
 
 INLINE = (b"*", b"_", b"`", b"[", b"&", b"~", b"\\")  # of Markdown
+XML_ENDINGS = (".xlf", ".xliff", ".sdlxliff", ".mqxliff", ".mxliff", ".ts")
 FORMATS = (
-    Format("PO", (".po", ".pot"), read_po, (b"msgid",), (b"\n",), "rewrite it with msgcat, which names mistakes", PO),
-    Format(
-        "XLIFF",
-        (".xlf", ".xliff", ".sdlxliff", ".mqxliff", ".mxliff"),
-        read_xml,
-        (b"</source",),
-        (b"<",),
-        "export it again",
-        XML,
-    ),
-    Format("TS", (".ts",), read_xml, (b"<source",), (b"<",), "export it again"),
+    Format("PO", (".po", ".pot"), read_po, (b"msgid",), (b"\n",), PO),
+    Format("XLIFF or TS", XML_ENDINGS, read_xml, (b"</source",), (b"<",), XML),
     Format("Markdown", (".md", ".markdown"), read_markdown, (b"\n", b"|", b"<"), INLINE, bilingual=False),
     Format("HTML", (".html", ".htm"), read_html, (b"<",), (b"&",), bilingual=False),
 )
@@ -86,8 +77,6 @@ def read_document(path: Path) -> Document:
     known = find_format(path)
     if known is None or known.bilingual:
         known = find_beginning(content) or known
-    if file_suffix(path) == ".xhtml":
-        raise InputError(f"{path}: XHTML, which is not read; convert it to HTML")
     texts, marks = (sum(map(content.count, signs)) for signs in (known.signs, known.marks))
     if len(content) > MAX_BYTES or texts > MAX_TEXTS or marks > MAX_MARKS:
         most = f"{MAX_BYTES:,} bytes, {MAX_TEXTS:,} texts or {MAX_MARKS:,} lines, tags, references or other marks"
@@ -100,10 +89,12 @@ def read_document(path: Path) -> Document:
     except UnicodeDecodeError as error:
         number = content.decode(errors="replace").partition("\ufffd")[0].count("\n") + 1
         raise InputError(f"{path}, line {number}: not text in UTF-8; convert the file with iconv") from error
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from error
     except DAMAGE as error:
         if not known.bilingual:  # its reader is our own
             raise
-        raise InputError(f"{path}: not {known.name} ({quote(error) or 'incomplete'}); {known.cure}") from error
+        raise InputError(f"{path}: not {known.name} ({quote(error) or 'incomplete'}); repair it") from error
 
 
 def file_suffix(path: Path) -> str:

@@ -10,14 +10,15 @@ without attributes, since an attribute may hold any sign.
 import re
 from collections import Counter
 from collections.abc import Iterator
-from html import escape
+from functools import partial
 from itertools import accumulate, chain, islice, pairwise
 from operator import itemgetter
 from typing import Any
+from xml.sax.saxutils import escape
 
 from turbohtml import parse, tokenize, unescape
 
-from rnnsearch_fairseq.documents.units import SHOWN, Document, Page, PageUnit, Part, Place
+from rnnsearch_fairseq.documents.units import SHOWN, Document, Page, Part, Place, Unit
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.text.markup import LETTER
 
@@ -57,7 +58,7 @@ def read_html(content: bytes) -> Document:
     return Document(page, units, source=page.language)
 
 
-def html_units(page: Page, place: Place, is_page: bool = False) -> Iterator[PageUnit]:
+def html_units(page: Page, place: Place, is_page: bool = False) -> Iterator[Unit]:
     """The units of a part of a page; ``is_page``: of a whole page, in which XML's closed tags are refused."""
     # Latin-1 has a character for each byte, and HTML's signs are those of ASCII. turbohtml reads all ends of lines as
     # "\n", and its tokenizer passes over "</>".
@@ -77,26 +78,27 @@ def html_units(page: Page, place: Place, is_page: bool = False) -> Iterator[Page
             continue
         last = kept.get(start, end)
         where, name, kind = (place[0] + start, place[0] + last), token.tag or "", token.type.name
-        if is_raw and kind == "TEXT":  # of an element that the parser has closed, as it may not stand there
+        # The parser closes a raw element that may not stand where it stands, but its text is no text of the page.
+        is_whole = kind in ("COMMENT", "PROCESSING_INSTRUCTION") or (is_raw and kind == "TEXT")
+        if is_whole or (start in kept and name in INLINE):
             parts.append(Part(f'<x id="{len(parts)}"/>', where, "-"))
         elif kind in ("TEXT", "CHARACTER_REFERENCE"):
             is_alone = text[last : last + 1].isspace()
             parts.append(_text_part(where, page.content[slice(*where)].decode(), kind, is_alone))
-        elif kind in ("COMMENT", "PROCESSING_INSTRUCTION") or (start in kept and name in INLINE):
-            parts.append(Part(f'<x id="{len(parts)}"/>', where, "-"))
+        elif name in INLINE and kind == "END_TAG":
+            parts.append(Part(f"</{name}>", where, f"/{name}"))
         elif name in INLINE:
-            parts.append(_inline_tag(where, token, kind, len(parts)))
+            attributes, end = f' id="{len(parts)}"' * bool(token.attrs), "/" * (name in VOID)
+            parts.append(Part(f"<{name}{attributes}{end}>", where, "-" if end else name))
         else:
-            yield from _text_unit(page, parts)
+            yield from _text_units(page, parts)
             parts = []
         is_raw = kind == "START_TAG" and name in RAW and last == end
-    yield from _text_unit(page, parts)
+    yield from _text_units(page, parts)
 
 
 def _check_tags(text: str, is_page: bool) -> None:
-    """Refuse a page whose tags would fill the memory, and a whole page with XML's ``<title/>`` or the like.
-
-    Behind such a tag, HTML reads the rest of the page as the content of the element.
+    """Refuse tags that would fill the memory, and a tag such as ``<title/>`` that would hold the rest of a whole page.
 
     The parser opens an element that is not closed again in each later block, and copies the attributes of all
     ``<html>`` or ``<body>`` tags for each further one.
@@ -165,30 +167,23 @@ def _text_part(place: Place, text: str, kind: str, is_alone: bool) -> Part:
     return Part(f"{text.rstrip(';')};" if is_kept else sign, place)
 
 
-def _inline_tag(place: Place, token: Any, kind: str, number: int) -> Part:
-    if kind == "END_TAG":
-        return Part(f"</{token.tag}>", place, f"/{token.tag}")
-    attributes, end = f' id="{number}"' * bool(token.attrs), "/" * (token.tag in VOID)
-    return Part(f"<{token.tag}{attributes}{end}>", place, "-" if end else token.tag)
-
-
-def _text_unit(page: Page, parts: list[Part]) -> Iterator[PageUnit]:
+def _text_units(page: Page, parts: list[Part]) -> Iterator[Unit]:
     """The unit of a text, if it has letters; blanks, comments and images around it are no part of it."""
     if any(LETTER.search(part.shown) for part in parts if not part.tag and not SHOWN.fullmatch(part.shown)):
         inner = [number for number, part in enumerate(parts) if part.tag != "-" and part.shown != " "]
         parts = parts[inner[0] : inner[-1] + 1]
-        yield PageUnit(page, (parts[0].written[0], parts[-1].written[1]), parts, _encode)
+        yield page.make_unit((parts[0].written[0], parts[-1].written[1]), parts, _encode)
 
 
 def _encode(text: str) -> str:
     """Text as HTML; a reference stays."""
-    return text if text.startswith("&") and SHOWN.fullmatch(text) else escape(text, quote=False)
+    return text if text.startswith("&") and SHOWN.fullmatch(text) else escape(text)
 
 
-def _attribute_units(page: Page, first: int, element: Any) -> Iterator[PageUnit]:
-    """The units of attributes that readers see; where a page declares its language or encoding is kept in mind.
+def _attribute_units(page: Page, first: int, element: Any) -> Iterator[Unit]:
+    """The units of attributes that readers see, in a part of a page that begins at ``first``.
 
-    ``first``: where the part of the page begins that has the element.
+    Where the page declares its language or encoding is added to ``page.declared``.
     """
     shown, declared = {*ATTRIBUTES}, {"charset": '"utf-8"'} if element.tag == "meta" else {}
     if element.tag == "html":
@@ -210,8 +205,4 @@ def _attribute_units(page: Page, first: int, element: Any) -> Iterator[PageUnit]
         elif name in shown and LETTER.search(value or ""):
             text = written.decode()
             source = unescape(text[1:-1] if text[0] in "\"'" else text).strip()
-            yield PageUnit(page, place, [Part(source, place)], _encode_value, ('"', '"'))
-
-
-def _encode_value(text: str) -> str:
-    return escape(text, quote=False).replace('"', "&quot;")
+            yield page.make_unit(place, [Part(source, place)], partial(escape, entities={'"': "&quot;"}), ('"', '"'))

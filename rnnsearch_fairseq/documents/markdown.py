@@ -9,7 +9,6 @@ A text is a paragraph, a heading, a cell, a term or the text of an item, on one 
 
 import re
 import unicodedata
-from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator
 from itertools import pairwise
@@ -18,7 +17,7 @@ from typing import Any
 from pyromark import Options, events_with_range
 
 from rnnsearch_fairseq.documents.html import html_units
-from rnnsearch_fairseq.documents.units import SHOWN, Document, Page, PageUnit, Part, Place
+from rnnsearch_fairseq.documents.units import SHOWN, Document, Page, Part, Place, Unit
 from rnnsearch_fairseq.text.markup import LETTER
 
 OPTIONS = Options.ENABLE_TABLES | Options.ENABLE_FOOTNOTES | Options.ENABLE_DEFINITION_LIST
@@ -50,7 +49,7 @@ KEPT_BLOCK = re.compile(
 )
 BLOCK_ENDS = rb"\{%%-? *end%b\b", rb"\{\{[<%%] */ *%b\b", rb"%b", rb"\\end\{%b\}"
 MAX_BLOCK = 20_000  # bytes in which a block must end
-FRONT_MATTER = re.compile(rb"(?:\xef\xbb\xbf)?(---|\+\+\+)[ \t]*\r?\n(?=[\w\"'\[#])")
+FRONT_MATTER = re.compile(rb"(?ms)(?:\xef\xbb\xbf)?(---|\+\+\+)[ \t]*\r?\n(?=[\w\"'\[#]).*?^\1[ \t\r]*$")
 PREFIX = re.compile(rb"[ \t>]*")
 LINE_END = re.compile(r"(?<![ \t])[ \t]*[\r\n][ \t\r\n>]*")
 MARK = re.compile(rb"(?:[?!][ \t]+)?[A-Z]{2,}:(?:[ \t]+|[ \t]*\r?\n[ \t>]*|$)")  # NOTE:
@@ -66,25 +65,18 @@ Event = tuple[str, str, Any, Place]
 def read_markdown(content: bytes) -> Document:
     """The units of a page in UTF-8."""
     page = Page(content)
-    readable, titles = _read_lines(page)
-    code: list[Place] = []
-    units = [*_read_blocks(page, readable, code)]
-    starts, ends = zip(*code, (len(content), len(content)))
-    titles = [title for title in titles if starts[bisect_right(ends, title.place[0])] > title.place[0]]
-    return Document(page, [*titles, *units])
+    return Document(page, [*_read_blocks(page, *_read_lines(content))])
 
 
-def _read_lines(page: Page) -> tuple[str, list[PageUnit]]:
-    """The page for the parser, and the units of titles in quotation marks.
+def _read_lines(content: bytes) -> tuple[str, dict[int, Place]]:
+    """The page for the parser, and the places of titles in quotation marks, by where the parser sees a heading instead.
 
     What extensions of Markdown read at the beginning of a line is blank for the parser; all other signs stay in place.
     """
-    content = page.content
-    begin = FRONT_MATTER.match(content)
-    end = begin and re.compile(b"^%b[ \t\r]*$" % re.escape(begin[1]), re.MULTILINE).search(content, begin.end())
-    position = end.end() if end else 0
+    front = FRONT_MATTER.match(content)
+    position = front.end() if front else 0
     indent, in_head = 0, False  # of options of ::: module and /// note; whether :options: of ```{note} may follow
-    lines, titles, fences = [re.sub(rb"[^\n]", b" ", content[:position])], [], []
+    lines, titles, fences = [re.sub(rb"[^\n]", b" ", content[:position])], dict[int, Place](), []
     block_end = position  # of a block that stays
     for line in content[position:].splitlines(keepends=True):
         prefix = PREFIX.match(line)[0]
@@ -107,9 +99,7 @@ def _read_lines(page: Page) -> tuple[str, list[PageUnit]]:
             # An item of a list, whose text is indented, too.
             changed = (b"-" * bool(title[1])).ljust(len(title[1])) + b"- #".ljust(len(text) - len(title[1]))
             if title[2] and b"[" not in title[2] and LETTER.search(title[2].decode()):
-                place = start + title.start(2), start + title.end(2)
-                parts = [Part(title[2].decode(), place)]
-                titles.append(PageUnit(page, place, parts, lambda text: text.replace('"', "'")))
+                titles[start + len(title[1]) + len("- ")] = start + title.start(2), start + title.end(2)
         elif not KEPT_LINE.fullmatch(text):
             changed = text
         if not is_option:
@@ -119,8 +109,8 @@ def _read_lines(page: Page) -> tuple[str, list[PageUnit]]:
     return b"".join(lines).replace("\ufeff".encode(), b"   ").decode(), titles
 
 
-def _read_blocks(page: Page, readable: str, code: list[Place]) -> Iterator[PageUnit]:
-    """The units of the texts of a page and of its HTML; the places of blocks of ``code`` are added to it."""
+def _read_blocks(page: Page, readable: str, titles: dict[int, Place]) -> Iterator[Unit]:
+    """The units of the texts of a page, of its titles and of its HTML."""
     inside: set[str] = set()  # blocks
     slugs: Counter[str] = Counter()
     events: list[Event] = []
@@ -134,15 +124,16 @@ def _read_blocks(page: Page, readable: str, code: list[Place]) -> Iterator[PageU
             lines = [place for *_, place in events]
             if lines and all(end == start for (_, end), (start, _) in pairwise(lines)):
                 yield from html_units(page, (lines[0][0], lines[-1][1]))
-        elif events and "CodeBlock" in inside:
-            code.append((events[0][3][0], events[-1][3][1]))
-        elif events:
+        elif events and "CodeBlock" not in inside:
             yield from _read_text(page, events, inside, slugs)
+        if name == "Heading" and (place := titles.pop(span["start"], None)):
+            title = Part(page.content[slice(*place)].decode(), place)
+            yield page.make_unit(place, [title], lambda text: text.replace('"', "'"))
         events = []
         (inside.add if kind == "Start" else inside.discard)(name)
 
 
-def _read_text(page: Page, events: list[Event], inside: set[str], slugs: Counter[str]) -> Iterator[PageUnit]:
+def _read_text(page: Page, events: list[Event], inside: set[str], slugs: Counter[str]) -> Iterator[Unit]:
     """The unit of a text, if it has letters outside code and addresses."""
     content = page.content
     # The model reads *name* as reStructuredText's form of a variable, which stays, and **name** as emphasis.
@@ -169,12 +160,8 @@ def _read_text(page: Page, events: list[Event], inside: set[str], slugs: Counter
     is_name = not inside.isdisjoint(["Heading", "DefinitionListTitle"])
     is_name = is_name and NAME.fullmatch("".join(part.shown for part in parts)) is not None
     if not is_name and any(LETTER.search(part.shown) for part in parts if not part.tag):
-        encode = _halve_stars if is_doubled else str
-        yield PageUnit(page, (start, end), parts, encode, (before, "") if before else ("", ""))
-
-
-def _halve_stars(text: str) -> str:
-    return text.replace("**", "*")
+        encode = (lambda text: text.replace("**", "*")) if is_doubled else str
+        yield page.make_unit((start, end), parts, encode, (before, ""))
 
 
 def _find_tags(content: bytes, events: list[Event], is_doubled: bool) -> tuple[list[tuple[Place, Part]], bool, Place]:

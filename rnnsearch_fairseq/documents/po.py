@@ -23,20 +23,15 @@ def read_po(content: bytes) -> Document:
         text = content.decode()
     except UnicodeDecodeError:  # pofile reads UTF-8, and writes in the encoding that the header names
         text = content.decode(pofile(BytesIO(content.decode("latin-1").encode())).encoding)
-    store = pofile(BytesIO(text.encode()))
-    for message in store.units:  # pofile gives the flags of some messages another end of line
+    store, is_unwrapped = pofile(BytesIO(text.encode())), UNWRAPPED.search(content) is not None
+    for message in store.units:
+        # pofile gives the flags of some messages another end of line.
         message.typecomments = [f"{line.rstrip()}{store.newline}" for line in message.typecomments]
+        if is_unwrapped or message.hastypecomment("no-wrap"):
+            message.wrapper = PoWrapper(-1)
     if bytes(store).count(b"msgstr") != content.count(b"msgstr"):
         raise ValueError("messages are not laid out as usual")
-    is_unwrapped, wrapper = UNWRAPPED.search(content) is not None, PoWrapper(-1)
-    for message in store.units:
-        if is_unwrapped or message.hastypecomment("no-wrap"):
-            message.wrapper = wrapper
     return Document(store, [unit for message in store.units for unit in _units(message)], store.gettargetlanguage())
-
-
-# Messages of GNOME and KDE that translators fill with their names.
-CREDITS = {"translator-credits", "translation-credits", "Your names", "Your emails"}
 
 
 def _units(message: Any) -> Iterator[Unit]:
@@ -51,20 +46,19 @@ def _units(message: Any) -> Iterator[Unit]:
     texts, targets = ([_unwrap(form, is_java)[1] for form in side] for side in (sources, targets))
 
     def fill(translations: Sequence[str]) -> str:
-        for text, translation in zip(texts, translations):
+        forms = []
+        for source, text, translation in zip(sources, texts, translations):
             if has_format and (faults := find_format_faults(text, translation)):  # a program that prints it may fail
                 return faults[0]
-        forms = []
-        for source, text in zip(sources, translations):
             before, _, after = _unwrap(source, is_java)
-            forms.append(before + (text.replace("'", "''") if is_java else text) + after)
+            forms.append(before + (translation.replace("'", "''") if is_java else translation) + after)
         # The first form is the singular, unless a language has only one.
         singular = forms[-1 if len(targets) == 1 else 0]
         message.target = [singular, *[forms[-1]] * (len(targets) - 1)] if message.hasplural() else singular
         message.markfuzzy()
         return ""
 
-    if message.istranslatable() and any(sources) and sources[0] not in CREDITS:
+    if message.istranslatable() and any(sources):
         yield Unit(f"line {message.line_number}", texts, targets, not message.isfuzzy(), fill)
 
 

@@ -6,13 +6,11 @@ line of output is the number of the line (from 1), the search's score and the tr
 
 Documents: PO (.po), XLIFF (.xlf, .xliff), Qt's .ts, Markdown (.md) and HTML (.html), also packed (.gz). Messages that
 have a translation keep it, also a fuzzy one. A new translation in PO, XLIFF and TS is marked for review; Markdown and
-HTML have no such mark. A translated heading of Markdown gets an anchor, so that links to it still work. Front matter,
-and the titles of links and images, stay as they are. In a folder, documents that name another source
-or target language than the model's, and all other files (such as .rst, .txt and .pot), are copied, and the folders .git
-and node_modules are left out.
+HTML have no such mark. In a folder, documents in other languages than the model's, and all other files (such as .rst,
+.txt and .pot), are copied, and the folders .git and node_modules are left out.
 
-Translated lines overwrite the file of --output. A document is not written over another one: if its output is there
-already, the command ends. If one document of a folder cannot be read, the command names it and writes nothing.
+Translated lines overwrite the file of --output. A document is never written over a file. If one document of a folder
+cannot be read, the command names it and writes nothing.
 
   rnnsearch translate raw/test.en --model checkpoints --output test.fr
   rnnsearch translate docs.po --model checkpoints --output docs.fr.po
@@ -22,7 +20,6 @@ import argparse
 import codecs
 import contextlib
 import itertools
-import os
 import shutil
 import sys
 from collections import Counter
@@ -33,7 +30,7 @@ from pathlib import Path
 from tqdm import tqdm
 
 from rnnsearch_fairseq.command_line import count, make_parser
-from rnnsearch_fairseq.documents.formats import FORMATS, file_suffix, find_beginning, find_format, read_document
+from rnnsearch_fairseq.documents.formats import file_suffix, find_beginning, find_format, read_document
 from rnnsearch_fairseq.documents.units import Document, Page
 from rnnsearch_fairseq.errors import InputError, quote
 from rnnsearch_fairseq.inference.aligned_pairs import AlignedPair
@@ -50,14 +47,10 @@ SEARCHED_TOGETHER = 400  # texts
 DOCUMENTS, KEPT, BLANK = "documents", "texts that keep their translation", "texts to translate"
 FILLED, REVIEWED = "translated", "marked for review"
 FAULTY = "with something missing or changed, named above"
-ALWAYS = DOCUMENTS, BLANK, FILLED  # are counted also when there are none
 LEFT = {".git", "node_modules"}  # folders that are not copied
-# What makes PO of files that are no plain text, by the files' endings.
-PO_MAKERS = {f".{name}": f"{name}2po" for name in ("csv", "ini", "json", "php", "resx", "toml", "yaml")}
-PO_MAKERS |= {".arb": "arb2po", ".ftl": "fluent2po", ".lang": "mozlang2po", ".mdx": "mdx2po", ".xhtml": "html2po"}
-PO_MAKERS |= {".adoc": "asciidoc2po", ".properties": "prop2po", ".srt": "sub2po", ".strings": "prop2po"}
-PO_MAKERS |= {".vtt": "sub2po", ".yml": "yaml2po"}
-PO_MAKERS = {ending: f"translate-toolkit's {maker}" for ending, maker in PO_MAKERS.items()} | {".rst": "sphinx-intl"}
+# Endings of files that are no plain text, and of which translate-toolkit or sphinx-intl makes PO.
+NOT_PLAIN = ".adoc .arb .csv .ftl .ini .json .lang .mdx .php .properties .resx .rst .srt .strings .toml .vtt .xhtml"
+NOT_PLAIN = {*NOT_PLAIN.split(), ".yaml", ".yml"}
 BLANK_LINE_ENDS = str.maketrans(dict.fromkeys(LINE_ENDS, " "))  # a line of text has one line of output
 
 
@@ -110,9 +103,8 @@ def translate_documents(translator: Translator, data: Path, out: Path) -> None:
 
     In a folder, links, documents in another language, templates of PO and all other files are copied.
     """
-    inside = sorted(data.rglob("*")) if data.is_dir() else [data]
-    files = [path for path in inside if path == data or path.is_file() or path.is_symlink()]
-    paths = [path for path in files if LEFT.isdisjoint(path.relative_to(data).parts)]
+    inside = [path for path in sorted(data.rglob("*")) if path.is_file() or path.is_symlink()]
+    paths = [path for path in inside if LEFT.isdisjoint(path.relative_to(data).parts)] if data.is_dir() else [data]
     outputs = {path: out / path.relative_to(data) for path in paths}
     check_not_input(outputs.values(), paths)
     written = (path for path in outputs.values() if path.is_symlink() or (path.is_file() and path.stat().st_size))
@@ -123,19 +115,15 @@ def translate_documents(translator: Translator, data: Path, out: Path) -> None:
     counts = Counter({DOCUMENTS: len(documents)})
     for path, output in outputs.items():
         output.parent.mkdir(parents=True, exist_ok=True)
-        if path.is_symlink() and path != data:
-            output.symlink_to(os.readlink(path))
-            continue
         if path not in documents:
-            with path.open("rb") as original, open_output(output, packs=False) as file:
-                shutil.copyfileobj(original, file)
-            shutil.copymode(path, output)
+            shutil.copy(path, output, follow_symlinks=False)
             continue
         document = documents.pop(path)  # so that its memory is free once it is written
         counts += _fill(document, translator, path)
         with open_output(output) as file:
             file.write(document.write(translator.languages[1]))
-    names = [name for name in (DOCUMENTS, KEPT, BLANK, FILLED, REVIEWED, FAULTY) if counts[name] or name in ALWAYS]
+    always = DOCUMENTS, BLANK, FILLED
+    names = [name for name in (DOCUMENTS, KEPT, BLANK, FILLED, REVIEWED, FAULTY) if counts[name] or name in always]
     report = [f"{name}: {counts[name]:,}" for name in names]
     if copied:
         report.append(f"copied as they are: {', '.join(f'{number:,} {name}' for name, number in copied.most_common())}")
@@ -174,10 +162,9 @@ def _fill(document: Document, translator: Translator, path: Path) -> Counter[str
             results[source] = str(error)
     if doubt := find_other_languages(texts, translator.languages[0]):
         print(f"{path}: {doubt}; they are translated all the same", file=sys.stderr)
-    groups = (
-        islice(texts.values(), start, start + SEARCHED_TOGETHER) for start in range(0, len(texts), SEARCHED_TOGETHER)
-    )
-    pairs = (best for group in groups for best, *_ in translator.search([*group]))
+    waiting = iter(texts.values())
+    groups = iter(lambda: [*islice(waiting, SEARCHED_TOGETHER)], [])
+    pairs = (best for group in groups for best, *_ in translator.search(group))
     shown = {"unit": " texts", "disable": not sys.stderr.isatty(), "leave": False, "dynamic_ncols": True}
     results |= zip(texts, tqdm(pairs, path.name, len(texts), **shown))
     kept = [unit for unit in document.units if any(unit.targets)]
@@ -187,11 +174,11 @@ def _fill(document: Document, translator: Translator, path: Path) -> Counter[str
             print(f"{path}, {unit.name}: left as it is: not all its forms have a translation", file=sys.stderr)
     for unit in blanks:
         best = [results[source] for source in unit.sources]
-        reason = next((reason for reason in best if isinstance(reason, str)), "")
+        reason, faults = next((reason for reason in best if isinstance(reason, str)), ""), ""
         if not reason:
             translations = [pair.text for pair in best]
             reason = unit.fill(translations) if all(translations) else "its translation is empty"
-        faults = "" if reason else ", ".join(fault for pair in best for fault in pair.faults)
+            faults = ", ".join(fault for pair in best for fault in pair.faults)
         if reason or faults:
             what = quote(repr(unit.describe(unit.sources[0])), 60)
             news = f"left as it is: {reason}" if reason else f"its translation {quote(unit.describe(faults))}"
@@ -219,23 +206,18 @@ def parse_arguments() -> argparse.Namespace:
     add_search_options(parser)
     args = parser.parse_args()
     path = args.file
-    is_folder, known = path is not None and path.is_dir(), None
     if path is not None and not path.exists():
         raise InputError(f"{path}: no such file or folder; give the text to translate")
-    if path is not None and not is_folder:
-        known = find_format(path) or (find_beginning(path) if path.is_file() else None)
-        if known is None and (maker := PO_MAKERS.get(file_suffix(path))):
-            raise InputError(f"{path}: not plain text; give the .po file that {maker} makes of it")
-    args.documents = is_folder or known is not None
+    if path is not None and path.is_file() and file_suffix(path) in NOT_PLAIN:
+        maker = "translate-toolkit or sphinx-intl"
+        raise InputError(f"{path}: not plain text; give the .po file that a command of {maker} makes of it")
+    args.documents = path is not None and (
+        path.is_dir() or find_format(path) is not None or (path.is_file() and find_beginning(path) is not None)
+    )
     if args.documents and (args.nbest or args.alignments or args.trees or args.prepared):
-        raise InputError(f"{args.file}: a document; leave out --nbest, --alignments, --trees and --prepared")
+        raise InputError(f"{path}: a document; leave out --nbest, --alignments, --trees and --prepared")
     if args.documents and args.output is None:
-        kind, place = ("folder", "folder") if is_folder else ("document", "file")
-        raise InputError(f"{args.file}: a {kind}; give the {place} to write, as --output")
-    if args.output and not is_folder:
-        written = next((other for other in FORMATS if file_suffix(args.output) in other.suffixes), known)
-        if written is not known:
-            raise InputError(f"{args.output}: a name of {written.name}, which the input is not; give another name")
+        raise InputError(f"{path}: documents; give the file or folder to write, as --output")
     named = [args.replace_unknown or None, args.terms, getattr(args, "length_statistics", None)]
     check_not_input([args.output, args.alignments], [args.file, args.trees, *named, *model_files(args.model)])
     return args
@@ -273,8 +255,6 @@ def main() -> int | None:
             out.flush()
             progress.update(len(texts))
             beginning += (text.passage.text for text in texts[: max(0, MAX_LINES - len(beginning))])
-    if not number:
-        print(f"{args.file or 'standard input'}: has no lines", file=sys.stderr)
     if not args.prepared and (doubt := find_other_languages(beginning, translator.languages[0])):
         print(f"{args.file or 'standard input'}: {doubt}; they are translated all the same", file=sys.stderr)
     return 1 if unread else None

@@ -17,7 +17,7 @@ Place = tuple[int, int]  # where a part of a page begins and ends, in bytes
 
 @dataclass(slots=True)
 class Unit:
-    """What is translated at a time in PO, TS and XLIFF: a message, a unit or a segment. Pages have a `PageUnit`."""
+    """What is translated at a time: a message, a unit, a segment or a text of a page."""
 
     name: str  # where it is in the document, for messages
     sources: list[str]  # the text, or its singular and its plural
@@ -50,70 +50,59 @@ class Page:
         self.changes: dict[int, tuple[int, Sequence[str | Place]]] = {}
         self.language: str | None = None
         self.declared: list[tuple[Place, str]] = []
-        self._starts: list[int] = []
+        self._last_line = 0, 1  # the beginning and the line of the last unit
 
     def __bytes__(self) -> bytes:
-        self._starts = sorted(self.changes)
-        return b"".join(self._render(0, len(self.content)))
+        starts = sorted(self.changes)
 
-    def _render(self, start: int, end: int) -> Iterator[bytes]:
-        """A part of the page with the changes inside it."""
-        for begin in self._starts[bisect_left(self._starts, start) : bisect_left(self._starts, end)]:
-            stop, parts = self.changes[begin]
-            if begin < start or stop > end:  # inside another change, or around this part
-                continue
-            yield self.content[start:begin]
-            for part in parts:
-                yield from [part.encode()] if isinstance(part, str) else self._render(*part)
-            start = stop
-        yield self.content[start:end]
+        def render(start: int, end: int) -> Iterator[bytes]:
+            for begin in starts[bisect_left(starts, start) : bisect_left(starts, end)]:
+                stop, parts = self.changes[begin]
+                if begin < start or stop > end:  # inside another change, or around this part
+                    continue
+                yield self.content[start:begin]
+                for part in parts:
+                    yield from [part.encode()] if isinstance(part, str) else render(*part)
+                start = stop
+            yield self.content[start:end]
 
+        return b"".join(render(0, len(self.content)))
 
-class PageUnit:
-    """A text of a page, with what a `Unit` has, in little memory; blanks around the text are no part of it.
+    def make_unit(
+        self, place: Place, parts: Sequence[Part], encode: Callable[[str], str], around: tuple[str, str] = ("", "")
+    ) -> Unit:
+        """The unit of a text; blanks around the text are no part of it.
 
-    ``encode`` gives what is written for the text of a translation. ``around`` is written before and after it.
-    """
+        ``encode`` gives what is written for the text of a translation. ``around`` is written before and after it.
+        """
+        content = self.content[slice(*place)]
+        start, end = place[1] - len(content.lstrip()), place[0] + len(content.rstrip())
+        source, tags = "".join(part.shown for part in parts).strip(" "), [part for part in parts if part.tag]
 
-    __slots__ = "around", "encode", "page", "place", "sources", "tags"
-    targets, finished = ("",), False
-
-    def __init__(
-        self, page: Page, place: Place, parts: Sequence[Part], encode: Callable[[str], str], around: Any = ("", "")
-    ) -> None:
-        content = page.content[slice(*place)]
-        self.page, self.encode, self.around = page, encode, around
-        self.place = place[1] - len(content.lstrip()), place[0] + len(content.rstrip())
-        self.sources = ["".join(part.shown for part in parts).strip(" ")]
-        self.tags = tuple(part for part in parts if part.tag)
-
-    @property
-    def name(self) -> str:
-        """The number of the line."""
-        number = self.page.content.count(b"\n", 0, self.place[0]) + 1
-        return f"line {number}"
-
-    def describe(self, text: str) -> str:
-        """A text in a message to the user, with parts of the page in the place of their tags."""
-        written = {shown: part for shown, part, _ in reversed(self.tags)}  # the first tag of each form
-        parts = (written.get(piece, piece) for piece in SHOWN.split(text))
-        return "".join(part if isinstance(part, str) else self.page.content[slice(*part)].decode() for part in parts)
-
-    def fill(self, texts: Sequence[str]) -> str:
-        """Write a translation, or return why it is not written."""
-        if texts[0] == self.sources[0]:
+        def fill(translations: Sequence[str]) -> str:
+            if translations[0] == source:
+                return ""
+            if (written := place_tags(translations[0], tags, encode)) is None:
+                return WRONG_TAGS
+            self.changes[start] = end, [around[0], *written, around[1]]
             return ""
-        if (written := place_tags(texts[0], self.tags, self.encode)) is None:
-            return WRONG_TAGS
-        self.page.changes[self.place[0]] = self.place[1], [self.around[0], *written, self.around[1]]
-        return ""
+
+        def describe(text: str) -> str:
+            written = {shown: part for shown, part, _ in reversed(tags)}  # the first tag of each form
+            pieces = (written.get(piece, piece) for piece in SHOWN.split(text))
+            return "".join(part if isinstance(part, str) else self.content[slice(*part)].decode() for part in pieces)
+
+        last, number = self._last_line
+        number += self.content.count(b"\n", last, start) - self.content.count(b"\n", start, last)
+        self._last_line = start, number
+        return Unit(f"line {number}", [source], [""], False, fill, describe)
 
 
 class Document(NamedTuple):
     """A document and its units that may be translated."""
 
     store: Any  # ``bytes`` writes it
-    units: Sequence[Unit | PageUnit]
+    units: Sequence[Unit]
     language: str | None = None  # of the translations; None: not named
     source: str | None = None  # the language of the sources
 
