@@ -103,7 +103,7 @@ class Document(NamedTuple):
 
     store: Any  # ``bytes`` writes it
     units: Sequence[Unit]
-    language: str | None = None  # of the translations; None: not named
+    language: str | None = None  # of the translations; None or empty: not named
     source: str | None = None  # the language of the sources
 
     def find_other_language(self, source: str, target: str) -> str:

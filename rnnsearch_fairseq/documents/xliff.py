@@ -1,7 +1,7 @@
 """Read XLIFF and TS files; the tags in a text are a part of it."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
 from functools import partial
 from io import BytesIO
@@ -23,13 +23,6 @@ NAMESPACE = re.compile(r' xmlns(?::[\w.-]+)?="[^"]*"')
 BLANKS = re.compile("[\t\n\r ]+")
 
 
-class _QtFile(tsfile):
-    def serialize(self, out: BytesIO) -> None:
-        """Write the file with empty elements of bytes as Qt does."""
-        super().serialize(written := BytesIO())
-        out.write(written.getvalue().replace(b"></byte>", b"/>"))
-
-
 def read_xml(content: bytes) -> Document:
     """Read an XLIFF or TS file, or raise an error of lxml or translate-toolkit."""
     root = parse_xml(content)
@@ -39,26 +32,20 @@ def read_xml(content: bytes) -> Document:
     if next(root.iter(etree.Entity), None) is not None:
         raise ValueError("it defines entities")
     is_second = root.get("version", "").startswith("2")
-    store = (_QtFile if name == "TS" else Xliff2File if is_second else Xliff1File)(BytesIO(content))
+    store = (tsfile if name == "TS" else Xliff2File if is_second else Xliff1File)(BytesIO(content))
     store.XMLindent = {"max_level": 0, "toplevel": False}  # the blanks between elements stay as they are
     if store.encoding.lower().startswith("utf-16"):
         store.encoding = "utf-8"  # translate-toolkit writes a second byte order mark into UTF-16
     root = store.document.getroot()
-    elements = root.iter("message", "{*}trans-unit", "{*}segment")
-    units = [unit for element in elements for unit in (_ts_units if name == "TS" else _xliff_units)(element)]
-    # Of TS and XLIFF 2 without a language, translate-toolkit says English. XLIFF 1 may have files of several languages.
-    source = root.get("sourcelanguage", root.get("srcLang")) if name == "TS" or is_second else store.getsourcelanguage()
-    sources, targets = (
-        {file.get(f"{side}-language") for file in root.iter("{*}file")} for side in ("source", "target")
+    read_units = _ts_units if name == "TS" else _xliff_units
+    units = [unit for element in root.iter("message", "{*}trans-unit", "{*}segment") for unit in read_units(element)]
+    # Where none is named, translate-toolkit says English. XLIFF 1 may hold files of several languages.
+    files = [root, *root.iter("{*}file")]
+    source, target = (
+        {language_code(code): code for file in files for name in names if (code := file.get(name))}
+        for names in (("sourcelanguage", "srcLang", "source-language"), ("language", "trgLang", "target-language"))
     )
-    return Document(store, units, _join(targets) or store.gettargetlanguage(), _join(sources) or source)
-
-
-def _join(languages: Iterable[str | None]) -> str:
-    """A language, or several that differ in more than the region."""
-    return ", ".join(
-        sorted({language_code(language): language for language in sorted(filter(None, languages))}.values())
-    )
+    return Document(store, units, ", ".join(target.values()), ", ".join(source.values()))
 
 
 def _ts_units(message: Any) -> Iterator[Unit]:
@@ -89,8 +76,12 @@ def _xliff_units(element: Any) -> Iterator[Unit]:
         return
 
     def place(number: str) -> list[Any]:
-        if number not in places:
-            places.update(_copy_segments(segmented, _target(element, segmented)))
+        if number not in places:  # write all segments, empty but for those that are there
+            whole, copy = _target(element, segmented), deepcopy(segmented)
+            for other, copied in _segments(copy).items():
+                _replace_inside(copied, places.get(other, ()))
+            _replace_inside(whole, copy)
+            places.update(_segments(whole))
         return [places[number]]
 
     locked = {segment.get("id") for segment in element.iter("{*}seg") if _is_locked(segment)}
@@ -158,15 +149,6 @@ def _target(element: Any, source: Any) -> Any:
     if element.find("{*}target") is None:
         source.addnext(etree.Element(element.find("{*}source").tag.replace("source", "target"), nsmap=element.nsmap))
     return element.find("{*}target")
-
-
-def _copy_segments(segmented: Any, target: Any) -> dict[str, Any]:
-    """Write all segments into a target, empty but for those that are in it; return them by their numbers."""
-    places, copy = _segments(target), deepcopy(segmented)
-    for number, segment in _segments(copy).items():
-        _replace_inside(segment, places.get(number, ()))
-    _replace_inside(target, copy)
-    return _segments(target)
 
 
 def _replace_inside(element: Any, other: Any) -> None:

@@ -369,7 +369,7 @@ REFUSED = [
     ("de.po --output out.po", r"de\.po: asks for 'de', and the model writes fr"),
     ("fr.html --output out.html", r"fr\.html: is in 'fr-CA', and the model reads en"),
     ("de.xlf --output out.xlf", r"de\.xlf: is in 'de', and the model reads en"),
-    ("two.xlf --output out.xlf", r"two\.xlf: asks for 'de, fr-CA', and the model writes fr"),
+    ("two.xlf --output out.xlf", r"two\.xlf: asks for 'fr-CA, de', and the model writes fr"),
     ("fifo.po --output out", "fifo.po: not a regular file"),
     ("a.tmx --output out.tmx", r"a\.tmx: not XLIFF"),
 ]
