@@ -42,10 +42,10 @@ def read_xml(content: bytes) -> Document:
     # Where none is named, translate-toolkit says English. XLIFF 1 may hold files of several languages.
     files = [root, *root.iter("{*}file")]
     source, target = (
-        {language_code(code): code for file in files for name in names if (code := file.get(name))}
+        ", ".join(dict.fromkeys(language_code(code) for file in files for name in names if (code := file.get(name))))
         for names in (("sourcelanguage", "srcLang", "source-language"), ("language", "trgLang", "target-language"))
     )
-    return Document(store, units, ", ".join(target.values()), ", ".join(source.values()))
+    return Document(store, units, target, source)
 
 
 def _ts_units(message: Any) -> Iterator[Unit]:

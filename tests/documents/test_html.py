@@ -38,61 +38,38 @@ def translate(html: str) -> str:
         ("<!-- the dog <b> sleeps --> a", ["a"], "<!-- the dog <b> sleeps --> A"),
         ("<meta name=description content=a>", ["a"], '<meta name=description content="A">'),
         ('<meta name="viewport" content="width=a">', [], None),
-        ('<script>alert("the dog")</script>', [], None),
-        ("<style>body { color: red }</style>", [], None),
+        ('<script>alert("the dog")</script><style>body { color: red }</style>', [], None),
         ("<pre>open</pre><textarea>it</textarea><noscript>a</noscript><iframe>b</iframe>", [], None),
+        ("<svg><text>a</text></svg><math><mi>x</mi></math>", [], None),
         ("<!DOCTYPE html><?php open() ?><![CDATA[it]]>", [], None),
-        (
-            "You can <strong>not</strong> delete it.",
-            ["You can <strong>not</strong> delete it."],
-            "YOU CAN <strong>NOT</strong> DELETE IT.",
-        ),
-        (
-            "Press <kbd>Ctrl</kbd>+<kbd>C</kbd> to <a href='q'>quit</a>.",
-            ['Press <x id="1"/>+<x id="3"/> to <a id="5">quit</a>.'],
-            "PRESS <kbd>Ctrl</kbd>+<kbd>C</kbd> TO <a href='q'>QUIT</a>.",
-        ),
+        ("You can <b>not</b> delete it.", ["You can <b>not</b> delete it."], "YOU CAN <b>NOT</b> DELETE IT."),
+        ("Use <kbd>C</kbd>+<kbd>D</kbd>, <a href='q'>quit</a>.", ['Use <x id="1"/>+<x id="3"/>, <a id="5">quit</a>.'],
+         "USE <kbd>C</kbd>+<kbd>D</kbd>, <a href='q'>QUIT</a>."),
         ("<p>& one<p translate=no>two<b>x</b>", ["& one"], "<p>&amp; ONE<p translate=no>two<b>x</b>"),
         ('<div class="a notranslate"><div>a</div>b</div>c', ["c"], '<div class="a notranslate"><div>a</div>b</div>C'),
         ("<li translate=no>a<ul><li>b</li></ul></li><li>c", ["c"], "<li translate=no>a<ul><li>b</li></ul></li><li>C"),
-        (
-            'a <span translate="no">b <i>c</i></span> d',
-            ['a <x id="1"/> d'],
-            'A <span translate="no">b <i>c</i></span> D',
-        ),
+        ('a <span translate="no">b <i>c</i></span> d', ['a <x id="1"/> d'],
+         'A <span translate="no">b <i>c</i></span> D'),
         ("caf&eacute; &amp; &lt;b&gt; &#x27;", ["café & &lt;b&gt; '"], "CAFÉ &amp; &lt;B&gt; '"),
         ("<p>\r\n  a\r\n  dog  \r\n</p>\r\n", ["a dog"], "<p>\r\n  A DOG  \r\n</p>\r\n"),
-        (
-            '<img src="y" alt="the &quot;cat&quot;"> <table><td title=dog>it',
-            ['the "cat"', "dog", "it"],
-            '<img src="y" alt="THE &quot;CAT&quot;"> <table><td title="DOG">IT',
-        ),
+        ('<img src="y" alt="the &quot;cat&quot;"> <table><td title=dog>it', ['the "cat"', "dog", "it"],
+         '<img src="y" alt="THE &quot;CAT&quot;"> <table><td title="DOG">IT'),
         ("see <img alt=dog src=x> it", ["dog", 'see <img id="1"/> it'], 'SEE <img alt="DOG" src=x> IT'),
-        (
-            '<input type=submit value="send"><input value=x placeholder = name>',
-            ["send", "name"],
-            '<input type=submit value="SEND"><input value=x placeholder = "NAME">',
-        ),
-        (
-            "<html lang=en><title>a <b></title><body>b</html>",
-            ["a <b>", "b"],
-            '<html lang="fr"><title>A &lt;b&gt;</title><body>B</html>',
-        ),
+        ('<input type=submit value="send"><input value=x placeholder = name>', ["send", "name"],
+         '<input type=submit value="SEND"><input value=x placeholder = "NAME">'),
+        ("<html lang=en><title>a <b></title><body>b</html>", ["a <b>", "b"],
+         '<html lang="fr"><title>A &lt;b&gt;</title><body>B</html>'),
         ("<html lang=en><p>1 &amp; 2 &nbsp;</p></html>", [], None),
         ("<meta charset=latin1><p>a", ["a"], '<meta charset="utf-8"><p>A'),
-        (
-            "<meta http-equiv=Content-Type content='text/html; charset=latin1'><p>a",
-            ["a"],
-            '<meta http-equiv=Content-Type content="text/html; charset=utf-8"><p>A',
-        ),
+        ("<meta http-equiv=Content-Type content='text/html; charset=latin1'><p>a", ["a"],
+         '<meta http-equiv=Content-Type content="text/html; charset=utf-8"><p>A'),
         ("<meta charset=UTF-8><p>a", ["a"], "<meta charset=UTF-8><p>A"),
         ('<?xml version="1.0" encoding="latin1"?><p>a', ["a"], '<?xml version="1.0" encoding="utf-8"?><p>A'),
         ("<svg><path/></svg><br/><p>a", ["a"], "<svg><path/></svg><br/><p>A"),
         ("a < b & c <a b", ["a < b & c"], "A &lt; B &amp; C <a b"),
         ("<b>open<p>it</b>", ["<b>open", "it</b>"], "<b>OPEN<p>IT</b>"),
-        ("<svg><text>a</text></svg><math><mi>x</mi></math>", [], None),
     ],
-)
+)  # fmt: skip
 def test_texts_are_found_and_written_back(html: str, sources: list[str], written: str | None) -> None:
     assert [unit.sources[0] for unit in read_html(html.encode()).units] == sources
     assert translate(html) == (html if written is None else written)
@@ -133,18 +110,18 @@ def test_elements_that_are_opened_again_in_each_block_are_bounded() -> None:
     assert read_html(b"<html lang=en><body class=a>a</body></html>" * 500).units
 
 
-def test_a_translation_brings_no_tags_and_loses_none() -> None:
-    for translation in ("un <b>", "<b>un</b> <i>a</i>", "</b>un<b>", "un", "<b>un"):
-        document = read_html(b"one <b>dog</b>")
-        faults = document.units[0].fill([translation])
-        written = document.write("fr").decode()
-        if written == "one <b>dog</b>":
-            assert faults == "its translation lacks or adds tags, or has them in another order"
-        else:
-            assert written == "<b>un</b> &lt;i&gt;a&lt;/i&gt;"
-    document = read_html(b"one dog")
-    document.units[0].fill(["<script>x</script> &amp; a & b"])
-    assert document.write("fr") == b"&lt;script&gt;x&lt;/script&gt; &amp; a &amp; b"
+@pytest.mark.parametrize(
+    ("translation", "written"),
+    [
+        ("<b>un</b> <i>a</i> <script>x</script>", "<b>un</b> &lt;i&gt;a&lt;/i&gt; &lt;script&gt;x&lt;/script&gt;"),
+        ("un <b>", None), ("</b>un<b>", None), ("un", None), ("<b>un", None),
+    ],
+)  # fmt: skip
+def test_a_translation_brings_no_tags_and_loses_none(translation: str, written: str | None) -> None:
+    document = read_html(b"one <b>dog</b>")
+    faults = document.units[0].fill([translation])
+    assert document.write("fr").decode() == written or "one <b>dog</b>"
+    assert (faults == "its translation lacks or adds tags, or has them in another order") == (written is None)
 
 
 @given(st.lists(st.sampled_from([*PARTS.split(" "), "\n", "\r", "\r\n", "\0", " "]), max_size=14).map("".join))

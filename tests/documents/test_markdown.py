@@ -136,9 +136,8 @@ def test_any_page_stays_where_nothing_is_translated(page: str) -> None:
 
 
 OPENERS = [
-    "[a](", "[![a](b)](c) ", "*[a](b)* ", "[a] ", "[^a]", "[a", "[a][b", "[a](<", "[a](b ", '[a](b "', '[a]: b "',
-    "a<?", "a<!A ", "a<![CDATA[", "> ", "- ", "* a\n", "`` ` ", "| a ", "a**b", "&", "$a", ": a\n", "{", "NOTE:\n",
-    "a\\\n", "```{note}\n", ":a: ", "**A", "*A* ", "x + ",
+    "[a](", "[![a](b)](c) ", "*[a](b)* ", "[a] ", "[a][b", '[a](b "', '[a]: b "', "a<?", "> ", "- ", "`` ` ", "| a ",
+    "a**b", "&", ": a\n", "{", "NOTE:\n", "a\\\n", "```{note}\n", ":a: ", "*A* ",
 ]  # fmt: skip
 
 

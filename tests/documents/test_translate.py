@@ -5,10 +5,8 @@ import io
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -105,9 +103,7 @@ def test_text_in_another_language_is_doubted_once(command: Command, tmp_path: Pa
     (tmp_path / "text").write_text(f"{FRENCH}\n" * 9)
     (tmp_path / "a.po").write_text("\n".join(f'msgid "{FRENCH} {n}"\nmsgstr ""\n' for n in range(9)))
     doubts = [command(tmp_path / name, "--output", tmp_path / f"out.{name}")[1] for name in ("text", "a.po")]
-    assert [
-        f"{name}: of 9 samples of the en text, 9 look like" in doubt for name, doubt in zip(("text", "a.po"), doubts)
-    ]
+    assert [doubt.count(": of 9 samples of the en text, 9 look like") for doubt in doubts] == [1, 1]
     assert command(tmp_path / "text", "--prepared")[1] == ""
 
 
@@ -205,23 +201,14 @@ def test_trees_are_read_line_by_line(command: Command, tmp_path: Path) -> None:
 
 
 def test_a_line_is_translated_before_the_next_one_comes(models: Path, tmp_path: Path) -> None:
-    words = ["python", "-m", "rnnsearch_fairseq", "translate", "--model", models / "bahdanau_gru"]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    with subprocess.Popen(
-        words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=tmp_path, env=environment
-    ) as process:
-        assert process.stdin and process.stdout and process.stderr
-        timer = threading.Timer(120, process.kill)
-        timer.start()
-        for line, expected in (("The dog sleeps.", "le chien dort."), ("", ""), ("a cat", None)):
-            process.stdin.write(f"{line}\n".encode())
+    words, pipes = ["rnnsearch", "translate", "--model", models / "bahdanau_gru"], ("stdin", "stdout", "stderr")
+    with subprocess.Popen(words, cwd=tmp_path, text=True, **dict.fromkeys(pipes, subprocess.PIPE)) as process:
+        assert process.stdin and process.stdout
+        for line, expected in (("The dog sleeps.", "le chien dort.\n"), ("", "\n")):
+            process.stdin.write(f"{line}\n")
             process.stdin.flush()
-            answer = process.stdout.readline().decode()
-            assert expected is None or answer == f"{expected}\n"
-        process.stdin.close()
-        assert process.wait() == 0
-        timer.cancel()
-        assert process.stderr.read() == b""  # no progress bar in a pipe
+            assert process.stdout.readline() == expected
+        assert process.communicate() == ("", "")  # no progress bar in a pipe
 
 
 def write(path: Path, text: str) -> Path:
@@ -360,16 +347,13 @@ REFUSED = [
     ("docs --output reviewed", "reviewed/sub/a.po: is there already"),
     ("picture", "picture: not text"),
     ("latin.po --output out.po", r"latin\.po, line 6: not text in UTF-8"),
-    ("docs/a.po --output docs/a.po", REPLACED),
     ("docs --output docs/fr", "it lies inside an input"),
-    ("docs/sub --output docs", REPLACED),
-    ("docs/a.po --output docs/a.po/b.po", "it lies inside an input"),
     ("empty --output out", "empty: holds no PO, XLIFF"),
     ("bad --output out", r"b\.po: not PO"),
     ("de.po --output out.po", r"de\.po: asks for 'de', and the model writes fr"),
     ("fr.html --output out.html", r"fr\.html: is in 'fr-CA', and the model reads en"),
     ("de.xlf --output out.xlf", r"de\.xlf: is in 'de', and the model reads en"),
-    ("two.xlf --output out.xlf", r"two\.xlf: asks for 'fr-CA, de', and the model writes fr"),
+    ("two.xlf --output out.xlf", r"two\.xlf: asks for 'fr, de', and the model writes fr"),
     ("fifo.po --output out", "fifo.po: not a regular file"),
     ("a.tmx --output out.tmx", r"a\.tmx: not XLIFF"),
 ]
@@ -415,37 +399,3 @@ def test_documents_are_recognised_by_their_content(command: Command, tmp_path: P
     written = gzip.decompress(output.read_bytes()) if name.endswith("gz") else output.read_bytes()
     assert b"fuzzy" in written or b"needs-review-translation" in written
     assert not is_document(path.with_name("a.ts"))
-
-
-FORMATS = {
-    "The table %1$s has %2$d rows; %3$-10s  is %4$.*5$s of 100%%.": "c-format",
-    r"%lu bytes, %zu items and %5.1f%% by '%s'\n": "c-format",
-    "{0!r} is {1:>10.2f} of {items[0]}": "python-brace-format",
-    "%(total)d of %(name)s": "python-format",
-    "100% done": "c-format",
-    "About 5% of %d files": "c-format",
-    "The value of %d": "c-format",
-    r"  -h, --help    <b>show %s</b> &amp; [quit](a.md)\n  it\n": "c-format",
-}
-
-
-@pytest.mark.skipif(shutil.which("msgfmt") is None, reason="gettext is not installed")
-def test_gettext_accepts_filled_messages_without_their_flags(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """A translation with other words first, or else in the same order, keeps every span in the file."""
-
-    def swapped(text: str) -> list[str]:
-        if "value" in text or "5%" in text:
-            return [text.replace("⟦1⟧", "%s").replace("% of", "% environ")]
-        first, *others = text.split()
-        return [" ".join([*others, first]), text]
-
-    messages = [f'#, {kind}\nmsgid "{text}"\nmsgstr ""\n\n' for text, kind in FORMATS.items()]
-    fill_by(swapped, write(tmp_path / "a.po", "".join([HEADER, *messages])), tmp_path / "b.po")
-    report = capsys.readouterr().err
-    assert "translated: 5; marked for review: 5; with something missing or changed, named above: 1\n" in report
-    assert "does not translate 'show %s' in <b>" in report
-    assert report.count("left as it is: lacks %") == 3
-    subprocess.run(["msgattrib", "--clear-fuzzy", tmp_path / "b.po", "-o", tmp_path / "c.po"], check=True)
-    subprocess.run(["msgfmt", "--check-format", "-o", os.devnull, tmp_path / "c.po"], check=True)
