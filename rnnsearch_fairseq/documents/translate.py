@@ -49,8 +49,10 @@ FILLED, REVIEWED = "translated", "marked for review"
 FAULTY = "with something missing or changed, named above"
 LEFT = {".git", "node_modules"}  # folders that are not copied
 # Endings of files that are no plain text, and of which translate-toolkit or sphinx-intl makes PO.
-NOT_PLAIN = ".adoc .arb .csv .ftl .ini .json .lang .mdx .php .properties .resx .rst .srt .strings .toml .vtt .xhtml"
-NOT_PLAIN = {*NOT_PLAIN.split(), ".yaml", ".yml"}
+NOT_PLAIN = {
+    ".adoc", ".arb", ".csv", ".ftl", ".ini", ".json", ".lang", ".mdx", ".php", ".properties", ".resx", ".rst", ".srt",
+    ".strings", ".toml", ".vtt", ".xhtml", ".yaml", ".yml"
+}  # fmt: skip
 BLANK_LINE_ENDS = str.maketrans(dict.fromkeys(LINE_ENDS, " "))  # a line of text has one line of output
 
 
@@ -132,18 +134,18 @@ def translate_documents(translator: Translator, data: Path, out: Path) -> None:
 
 def _read(paths: Sequence[Path], data: Path, source: str, target: str) -> dict[Path, Document]:
     """The documents that are in the language ``source``, and their translations in ``target``."""
-    documents, others, reason = {}, list[str](), "holds no PO, XLIFF, TS, Markdown or HTML"
+    documents, reason = {}, "holds no PO, XLIFF, TS, Markdown or HTML"
     for path in paths:
         if path != data and (path.is_symlink() or find_format(path) is None or ".pot" in path.suffixes):
             continue
         document = read_document(path)
-        if reason := document.find_other_language(source, target):
-            others.append(f"{path}: copied as it is: {reason}")
-        else:
+        reason = document.find_other_language(source, target)
+        if not reason:
             documents[path] = document
+        elif path != data:
+            print(f"{path}: copied as it is: {reason}", file=sys.stderr)
     if not documents:
         raise InputError(f"{data}: {reason}; give another file or folder")
-    print(*others, sep="\n", end="\n" * bool(others), file=sys.stderr)
     return documents
 
 
@@ -211,9 +213,7 @@ def parse_arguments() -> argparse.Namespace:
     if path is not None and path.is_file() and file_suffix(path) in NOT_PLAIN:
         maker = "translate-toolkit or sphinx-intl"
         raise InputError(f"{path}: not plain text; give the .po file that a command of {maker} makes of it")
-    args.documents = path is not None and (
-        path.is_dir() or find_format(path) is not None or (path.is_file() and find_beginning(path) is not None)
-    )
+    args.documents = bool(path and (path.is_dir() or find_format(path) or (path.is_file() and find_beginning(path))))
     if args.documents and (args.nbest or args.alignments or args.trees or args.prepared):
         raise InputError(f"{path}: a document; leave out --nbest, --alignments, --trees and --prepared")
     if args.documents and args.output is None:
@@ -228,11 +228,8 @@ def main() -> int | None:
     translator = load_with_replacements(args)
     if args.documents:
         return translate_documents(translator, args.file, args.output)
-    if args.file is None:
-        if sys.stdin.isatty():
-            print("type a sentence a line; Ctrl-D ends", file=sys.stderr)
-        if find_beginning(sys.stdin.buffer.peek()):
-            raise InputError("standard input: a document, not lines of plain text; give its name, and --output")
+    if args.file is None and find_beginning(sys.stdin.buffer.peek()):
+        raise InputError("standard input: a document, not lines of plain text; give its name, and --output")
     with contextlib.ExitStack() as stack:
         out = sys.stdout.buffer if args.output is None else stack.enter_context(open_output(args.output))
         alignments = None if args.alignments is None else stack.enter_context(open_output(args.alignments))

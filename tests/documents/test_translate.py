@@ -92,11 +92,13 @@ def test_each_line_has_a_line(command: Command, tmp_path: Path) -> None:
     assert (tmp_path / "out").stat().st_mode & 0o777 == 0o600  # as of the file that it replaces
 
 
-def test_a_terminal_is_prompted(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    for terminal, prompt in ((False, ""), (True, "type a sentence a line; Ctrl-D ends\n")):
-        typed = io.BufferedReader(io.BytesIO(TEXT.encode()))
-        monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=typed, isatty=lambda terminal=terminal: terminal))
-        assert command() == (TRANSLATED, prompt)
+def test_standard_input_is_lines_and_no_document(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    streams = [SimpleNamespace(buffer=io.BufferedReader(io.BytesIO(text.encode()))) for text in (TEXT, PO)]
+    monkeypatch.setattr(sys, "stdin", streams[0])
+    assert command() == (TRANSLATED, "")
+    monkeypatch.setattr(sys, "stdin", streams[1])
+    with pytest.raises(InputError, match="standard input: a document"):
+        command()
 
 
 def test_text_in_another_language_is_doubted_once(command: Command, tmp_path: Path) -> None:
