@@ -34,7 +34,7 @@ KEPT = {
     "noframes", "noscript", "object", "plaintext", "pre", "samp", "script", "style", "svg", "textarea", "time",
     "tt", "var", "video", "xmp"
 }  # fmt: skip
-# What the tokenizer reads up to the end tag, as text.
+# What the tokenizer reads up to the end tag, as text; the parser closes <noscript> before, if it may not stand there.
 RAW = {"iframe", "noembed", "noframes", "noscript", "plaintext", "script", "style", "textarea", "xmp"}
 # Elements that HTML opens again in each block until they are closed.
 REOPENED = {"a", "b", "big", "code", "em", "font", "i", "nobr", "s", "small", "strike", "strong", "tt", "u"}
@@ -66,7 +66,11 @@ def html_units(page: Page, place: Place, is_page: bool = False) -> Iterator[Unit
     text = text.replace("\r\n", " \n").replace("\r", "\n").replace("</>", "<!>")
     _check_tags(text, is_page)
     kept, last = dict[int, int](), 0  # where elements that are not translated begin and end
-    for start, element in sorted(_elements(text), key=itemgetter(0)):
+    # Elements that do not matter here are left out, since each takes memory.
+    found = parse(text, source_locations=True).iter_elements()
+    found = (element for element in found if _is_kept(element) or not NAMED.isdisjoint(element.attrs))
+    starts = ((element.source_location.start_tag.start_offset, element) for element in found if _has_place(element))
+    for start, element in sorted(starts, key=itemgetter(0)):
         if start >= last and _is_kept(element):
             kept[start] = last = _find_end(element, len(text))
         elif start >= last:
@@ -78,7 +82,6 @@ def html_units(page: Page, place: Place, is_page: bool = False) -> Iterator[Unit
             continue
         last = kept.get(start, end)
         where, name, kind = (place[0] + start, place[0] + last), token.tag or "", token.type.name
-        # The parser closes a raw element that may not stand where it stands, but its text is no text of the page.
         is_whole = kind in ("COMMENT", "PROCESSING_INSTRUCTION") or (is_raw and kind == "TEXT")
         if is_whole or (start in kept and name in INLINE):
             parts.append(Part(f'<x id="{len(parts)}"/>', where, "-"))
@@ -118,13 +121,6 @@ def _check_tags(text: str, is_page: bool) -> None:
             reopened += opened.total()
     if reopened > MAX_REOPENED:
         raise InputError("too many tags of HTML, such as <b> or <body>, are not closed; close them")
-
-
-def _elements(text: str) -> Iterator[tuple[int, Any]]:
-    """Where elements begin that matter here. The others are left out, since each takes memory."""
-    for element in parse(text, source_locations=True).iter_elements():
-        if (_is_kept(element) or not NAMED.isdisjoint(element.attrs)) and _has_place(element):
-            yield element.source_location.start_tag.start_offset, element
 
 
 def _has_place(node: Any) -> bool:

@@ -182,8 +182,8 @@ def _fill(document: Document, translator: Translator, path: Path) -> Counter[str
             reason = unit.fill(translations) if all(translations) else "its translation is empty"
             faults = ", ".join(fault for pair in best for fault in pair.faults)
         if reason or faults:
-            what = quote(repr(unit.describe(unit.sources[0])), 60)
-            news = f"left as it is: {reason}" if reason else f"its translation {quote(unit.describe(faults))}"
+            what = quote(repr(unit.sources[0]), 60)
+            news = f"left as it is: {reason}" if reason else f"its translation {quote(faults)}"
             print(f"{path}, {unit.name}: {what}: {news}", file=sys.stderr)
         if not reason:
             counts += Counter({FILLED: 1, REVIEWED: not isinstance(document.store, Page), FAULTY: bool(faults)})

@@ -24,7 +24,6 @@ class Unit:
     targets: list[str]  # the translations; empty texts where there are none
     finished: bool  # the translations are not marked as fuzzy or as in need of translation or review
     fill: Callable[[Sequence[str]], str]  # writes translations, marked for review, or returns why they are not written
-    describe: Callable[[str], str] = str  # a text in a message to the user
 
 
 class Part(NamedTuple):
@@ -87,15 +86,10 @@ class Page:
             self.changes[start] = end, [around[0], *written, around[1]]
             return ""
 
-        def describe(text: str) -> str:
-            written = {shown: part for shown, part, _ in reversed(tags)}  # the first tag of each form
-            pieces = (written.get(piece, piece) for piece in SHOWN.split(text))
-            return "".join(part if isinstance(part, str) else self.content[slice(*part)].decode() for part in pieces)
-
         last, number = self._last_line
         number += self.content.count(b"\n", last, start) - self.content.count(b"\n", start, last)
         self._last_line = start, number
-        return Unit(f"line {number}", [source], [""], False, fill, describe)
+        return Unit(f"line {number}", [source], [""], False, fill)
 
 
 class Document(NamedTuple):

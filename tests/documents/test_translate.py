@@ -301,17 +301,6 @@ def test_one_translation_of_the_beam_is_taken_and_its_faults_are_named(
     assert "translate: 4; translated: 3; marked for review: 3; with" in report and report.endswith("named above: 1")
 
 
-def test_messages_about_a_page_quote_the_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    source = r"Stop\. ![the dog](a.png)"
-    beams = {r"Stop\. ⟦1⟧": ["Arrêtez. ⟦1⟧"], "the dog": ["chien"]}
-    path = write(tmp_path / "a.md", source)
-    fill_by(beams.__getitem__, path, tmp_path / "b.md")
-    assert (tmp_path / "b.md").read_text() == "Arrêtez. ![chien](a.png)"
-    first, report = capsys.readouterr().err.splitlines()
-    assert first == f"{path}, line 1: {source!r}: its translation lacks \\"
-    assert report.startswith("documents: 1; texts to translate: 1; translated: 1; with something missing or")
-
-
 def test_what_cannot_be_read_is_left_and_named(command: Command, tmp_path: Path) -> None:
     forms = 'msgid "{N, plural, =1 {a} other {b}}"\nmsgstr ""\n\n'
     text = HEADER + forms + f'msgid "{"dog " * 30_000}"\nmsgstr ""\n\nmsgctxt "nothing"\nmsgid ""\nmsgstr ""\n'
