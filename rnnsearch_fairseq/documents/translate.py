@@ -72,16 +72,14 @@ def read_arriving(path: Path | None) -> Iterator[list[bytes]]:
         yield [incomplete]
 
 
-def read_texts(
-    translator: Translator, path: Path | None, trees: Path | None, prepared: bool, unread: list[int]
-) -> Iterator[list[Text]]:
+def read_texts(translator: Translator, args: argparse.Namespace, unread: list[int]) -> Iterator[list[Text]]:
     """Yield the lines of a text in groups, as they arrive, with their trees from a file of as many lines.
 
     A line that cannot be read is named on standard error, is blank, and its number is added to ``unread``.
     """
-    name = path or "standard input"
+    name, trees = args.file or "standard input", args.trees
     numbers, tree_lines = itertools.count(1), iter(()) if trees is None else read_lines(trees)
-    for lines in read_arriving(path):
+    for lines in read_arriving(args.file):
         texts = []
         for line, number in zip(lines, numbers):
             tree = next(tree_lines, None)
@@ -90,7 +88,7 @@ def read_texts(
             try:
                 line = line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
                 text = check_line(name, number, line, stray_returns=True).translate(BLANK_LINE_ENDS).rstrip()
-                texts.append(translator.read_text(text, tree, f"{name}, line {number}", prepared))
+                texts.append(translator.read_text(text, tree, f"{name}, line {number}", args.prepared))
             except InputError as error:
                 print(f"left blank: {error}", file=sys.stderr)
                 texts.append(translator.read_text(""))
@@ -198,8 +196,7 @@ def parse_arguments() -> argparse.Namespace:
     add_model_options(parser)
     output = "file to write, or folder (needed for documents; default for lines: standard output)"
     parser.add_argument("--output", type=Path, metavar="FILE", help=output)
-    nbest = "print up to NBEST translations of each line, with the line's number and the score"
-    parser.add_argument("--nbest", type=count, help=nbest)
+    parser.add_argument("--nbest", type=count, help="print up to NBEST translations of each line, with their scores")
     trees = "a parse of each line, in Penn brackets or as transitions"
     parser.add_argument("--trees", type=Path, metavar="FILE", help=trees)
     prepared = "each line is words with blanks between, as rnnsearch prepare writes them, and so is its translation"
@@ -236,7 +233,7 @@ def main() -> int | None:
         hidden = not sys.stderr.isatty() or (sys.stdout.isatty() and args.output is None)
         progress = stack.enter_context(tqdm(unit=" lines", disable=hidden, dynamic_ncols=True))
         number, unread, beginning = 0, list[int](), list[str]()
-        for texts in read_texts(translator, args.file, args.trees, args.prepared, unread):
+        for texts in read_texts(translator, args, unread):
             for several in translator.search(texts, nbest=args.nbest or 1):
                 number, best = number + 1, several[0]
                 if best.faults:
