@@ -12,6 +12,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterator
 from itertools import pairwise
+from operator import methodcaller
 from typing import Any
 
 from pyromark import Options, events_with_range
@@ -56,6 +57,7 @@ MARK = re.compile(rb"(?:[?!][ \t]+)?[A-Z]{2,}:(?:[ \t]+|[ \t]*\r?\n[ \t>]*|$)") 
 ATTRIBUTES = re.compile(rb"\{:?[ ]?[#.][^{}\n]*\}")  # # Heading {#id}
 BREAK = re.compile(rb"[ \t]*\\?\r?\n?[ \t>]*")
 NAME = re.compile(r"[*_`]*[a-z][\w.:-]*[*_`]*")
+HALVE_STARS = methodcaller("replace", "**", "*")
 # What the parser finds: "Start" or "End" of a block or an element with a name, or "Text", "Code" and so on; its value,
 # and where it stands.
 Event = tuple[str, str, Any, Place]
@@ -127,7 +129,7 @@ def _read_blocks(page: Page, readable: str, titles: dict[int, Place]) -> Iterato
             yield from _read_text(page, events, inside, slugs)
         if name == "Heading" and (place := titles.pop(span["start"], None)):
             title = Part(page.content[slice(*place)].decode(), place)
-            yield page.make_unit(place, [title], lambda text: text.replace('"', "'"))
+            yield page.make_unit(place, [title], methodcaller("replace", '"', "'"))
         events = []
         (inside.add if kind == "Start" else inside.discard)(name)
 
@@ -159,8 +161,7 @@ def _read_text(page: Page, events: list[Event], inside: set[str], slugs: Counter
     is_name = not inside.isdisjoint(["Heading", "DefinitionListTitle"])
     is_name = is_name and NAME.fullmatch("".join(part.shown for part in parts)) is not None
     if not is_name and any(LETTER.search(part.shown) for part in parts if not part.tag):
-        encode = (lambda text: text.replace("**", "*")) if is_doubled else str
-        yield page.make_unit((start, end), parts, encode, (before, ""))
+        yield page.make_unit((start, end), parts, HALVE_STARS if is_doubled else str, (before, ""))
 
 
 def _find_tags(content: bytes, events: list[Event], is_doubled: bool) -> tuple[list[tuple[Place, Part]], bool, Place]:

@@ -5,6 +5,7 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 from rnnsearch_fairseq.errors import quote
@@ -76,20 +77,22 @@ class Page:
         """
         content = self.content[slice(*place)]
         start, end = place[1] - len(content.lstrip()), place[0] + len(content.rstrip())
-        source, tags = "".join(part.shown for part in parts).strip(" "), [part for part in parts if part.tag]
-
-        def fill(translations: Sequence[str]) -> str:
-            if translations[0] == source:
-                return ""
-            if (written := place_tags(translations[0], tags, encode)) is None:
-                return WRONG_TAGS
-            self.changes[start] = end, [around[0], *written, around[1]]
-            return ""
-
+        source, tags = "".join(part.shown for part in parts).strip(" "), tuple(part for part in parts if part.tag)
         last, number = self._last_line
         number += self.content.count(b"\n", last, start) - self.content.count(b"\n", start, last)
         self._last_line = start, number
+        fill = partial(self._fill, (start, end), source, tags, encode, around)  # in less memory than a closure
         return Unit(f"line {number}", [source], [""], False, fill)
+
+    def _fill(
+        self, place: Place, source: str, tags: Sequence[Part], encode: Any, around: Sequence[str], texts: Sequence[str]
+    ) -> str:
+        if texts[0] == source:
+            return ""
+        if (written := place_tags(texts[0], tags, encode)) is None:
+            return WRONG_TAGS
+        self.changes[place[0]] = place[1], [around[0], *written, around[1]]
+        return ""
 
 
 class Document(NamedTuple):
