@@ -152,14 +152,8 @@ def test_prepared_lines_are_words_in_and_out(command: Command, tmp_path: Path) -
 
 
 def test_the_end_of_a_line_for_other_programs_is_none_in_the_output(command: Command, tmp_path: Path) -> None:
-    state = make_checkpoint()
-    for preparation in state["model"]["_extra_state"]["preparations"]:
-        preparation["markup"] = True
-    torch.save(state, tmp_path / "markup.pt")
-    (tmp_path / "text").write_text("The `dog` ``a\rb`` <a\u2028b> sleeps.\n3\x0b4\n")
-    out, _ = command(tmp_path / "text", "--model", tmp_path / "markup.pt")
-    assert out.splitlines() == out.split("\n")[:-1]
-    assert out.endswith("\n3 4\n")
+    (tmp_path / "text").write_text("The dog\rsleeps.\n3\x0b4\u20285\n")
+    assert command(tmp_path / "text")[0] == "le chien dort.\n3 4 5\n"
 
 
 def test_a_model_for_trees_warns_once_without_them(models: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -275,21 +269,16 @@ def test_faults_and_empty_translations_are_named(tmp_path: Path, capsys: pytest.
     assert "translate: 3; translated: 2; marked for review: 2; with" in report and report.endswith("named above: 1")
 
 
-def test_what_cannot_be_read_is_left_and_named(command: Command, tmp_path: Path) -> None:
+def test_what_is_not_translated_is_left_and_named(command: Command, tmp_path: Path) -> None:
     forms = 'msgid "{N, plural, =1 {a} other {b}}"\nmsgstr ""\n\n'
-    text = HEADER + forms + f'msgid "{"dog " * 30_000}"\nmsgstr ""\n\nmsgctxt "nothing"\nmsgid ""\nmsgstr ""\n'
+    plural = 'msgid "The dog sleeps."\nmsgid_plural "Cats eat."\nmsgstr[0] "le chien"\nmsgstr[1] ""\n\n'
+    text = f'{HEADER}{forms}msgid "{"dog " * 30_000}"\nmsgstr ""\n\n{plural}msgctxt "nothing"\nmsgid ""\nmsgstr ""\n'
     _, report = command(write(tmp_path / "a.po", text), "--output", tmp_path / "b.po")
     assert "a.po, line 4: '{N, plural, =1 {a} other {b}}': left as it is: it has ICU's plural" in report
     assert re.search("a.po, line 7: .{1,60}: left as it is: it has 120,000 characters", report)
-    assert report.endswith("documents: 1; texts to translate: 2; translated: 0\n")
+    assert "a.po, line 10: left as it is: not all its forms have a translation\n" in report
+    assert report.endswith("texts that keep their translation: 1; texts to translate: 2; translated: 0\n")
     assert (tmp_path / "b.po").read_text() == text
-
-
-def test_a_plural_without_one_of_its_forms_is_named(command: Command, tmp_path: Path) -> None:
-    text = 'msgid "The dog sleeps."\nmsgid_plural "Cats eat."\nmsgstr[0] "le chien"\nmsgstr[1] ""\n'
-    path = write(tmp_path / "a.po", f"{HEADER}\n{text}")
-    _, report = command(path, "--output", tmp_path / "b.po")
-    assert "left as it is: not all its forms have a translation\n" in report and text in (tmp_path / "b.po").read_text()
 
 
 REPLACED = "it would replace an input"
