@@ -43,10 +43,10 @@ from rnnsearch_fairseq.text.lines import LINE_ENDS, MAX_LINE_BYTES, check_line, 
 
 READ_AHEAD = 1 << 16  # bytes
 SEARCHED_TOGETHER = 400  # texts
-# What is counted.
+# What is counted, and whether it is named when there is none.
 DOCUMENTS, KEPT, BLANK = "documents", "texts that keep their translation", "texts to translate"
-FILLED, REVIEWED = "translated", "marked for review"
-FAULTY = "with something missing or changed, named above"
+FILLED, REVIEWED, FAULTY = "translated", "marked for review", "with something missing or changed, named above"
+COUNTED = {DOCUMENTS: True, KEPT: False, BLANK: True, FILLED: True, REVIEWED: False, FAULTY: False}
 LEFT = {".git", "node_modules"}  # folders that are not copied
 # Endings of files that are no plain text, and of which translate-toolkit or sphinx-intl makes PO.
 NOT_PLAIN = {
@@ -122,9 +122,8 @@ def translate_documents(translator: Translator, data: Path, out: Path) -> None:
         counts += _fill(document, translator, path)
         with open_output(output) as file:
             file.write(document.write(translator.languages[1]))
-    always = DOCUMENTS, BLANK, FILLED
-    names = [name for name in (DOCUMENTS, KEPT, BLANK, FILLED, REVIEWED, FAULTY) if counts[name] or name in always]
-    report = [f"{name}: {counts[name]:,}" for name in names]
+    named = [name for name, is_always in COUNTED.items() if counts[name] or is_always]
+    report = [f"{name}: {counts[name]:,}" for name in named]
     if copied:
         report.append(f"copied as they are: {', '.join(f'{number:,} {name}' for name, number in copied.most_common())}")
     print("; ".join(report), file=sys.stderr)
@@ -194,11 +193,9 @@ def parse_arguments() -> argparse.Namespace:
     data = "text, document or folder; default: standard input, which is read as lines of plain text"
     parser.add_argument("file", type=Path, nargs="?", metavar="FILE", help=data)
     add_model_options(parser)
-    output = "file to write, or folder (needed for documents; default for lines: standard output)"
-    parser.add_argument("--output", type=Path, metavar="FILE", help=output)
+    parser.add_argument("--output", type=Path, metavar="FILE", help="file or folder to write (standard output for lines)")
     parser.add_argument("--nbest", type=count, help="print up to NBEST translations of each line, with their scores")
-    trees = "a parse of each line, in Penn brackets or as transitions"
-    parser.add_argument("--trees", type=Path, metavar="FILE", help=trees)
+    parser.add_argument("--trees", type=Path, metavar="FILE", help="a parse of each line: Penn brackets or transitions")
     prepared = "each line is words with blanks between, as rnnsearch prepare writes them, and so is its translation"
     parser.add_argument("--prepared", action="store_true", help=prepared)
     parser.add_argument("--alignments", type=Path, metavar="FILE", help="write alignments, as rnnsearch score does")
