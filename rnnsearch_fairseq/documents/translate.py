@@ -193,7 +193,7 @@ def parse_arguments() -> argparse.Namespace:
     data = "text, document or folder; default: standard input, which is read as lines of plain text"
     parser.add_argument("file", type=Path, nargs="?", metavar="FILE", help=data)
     add_model_options(parser)
-    parser.add_argument("--output", type=Path, metavar="FILE", help="file or folder to write (standard output for lines)")
+    parser.add_argument("--output", type=Path, metavar="FILE", help="file or folder to write; lines may go to stdout")
     parser.add_argument("--nbest", type=count, help="print up to NBEST translations of each line, with their scores")
     parser.add_argument("--trees", type=Path, metavar="FILE", help="a parse of each line: Penn brackets or transitions")
     prepared = "each line is words with blanks between, as rnnsearch prepare writes them, and so is its translation"
