@@ -14,7 +14,7 @@ from rnnsearch_fairseq.errors import InputError, quote
 from rnnsearch_fairseq.text.lines import check_rereadable, open_bytes
 
 MAX_BYTES = 1 << 26  # of a document, which is held in memory
-MAX_TEXTS = 100_000  # since a text takes up to 3 kB of memory
+MAX_TEXTS, MAX_MARKS = 100_000, 1_000_000  # since a text takes up to 3 kB of memory, and a mark up to 0.5 kB
 HEAD = 4096  # bytes, in which a file shows what it is
 XML = re.compile(rb"\A(?:\xef\xbb\xbf)?\s*<(?:\?xml|!DOCTYPE TS|TS|xliff|tmx)\b")
 PO = re.compile(rb'^msgid[ \t]+"', re.MULTILINE)
@@ -29,16 +29,18 @@ class Format(NamedTuple):
     suffixes: tuple[str, ...]
     read: Callable[[bytes], Document]
     signs: tuple[bytes, ...]  # each text has at least one of them
+    marks: tuple[bytes, ...]  # signs of what takes memory in a text
     begin: re.Pattern[bytes] | None = None  # a file that begins so has this format, whatever its name
     bilingual: bool = True  # the document holds translations beside the sources
 
 
+INLINE = (b"*", b"_", b"`", b"[", b"&", b"~", b"\\")  # of Markdown
 XML_ENDINGS = (".xlf", ".xliff", ".sdlxliff", ".mqxliff", ".mxliff", ".ts")
 FORMATS = (
-    Format("PO", (".po", ".pot"), read_po, (b"msgid",), PO),
-    Format("XLIFF or TS", XML_ENDINGS, read_xml, (b"</source",), XML),
-    Format("Markdown", (".md", ".markdown"), read_markdown, (b"\n", b"|", b"<"), bilingual=False),
-    Format("HTML", (".html", ".htm"), read_html, (b"<",), bilingual=False),
+    Format("PO", (".po", ".pot"), read_po, (b"msgid",), (b"\n",), PO),
+    Format("XLIFF or TS", XML_ENDINGS, read_xml, (b"</source",), (b"<",), XML),
+    Format("Markdown", (".md", ".markdown"), read_markdown, (b"\n", b"|", b"<"), INLINE, bilingual=False),
+    Format("HTML", (".html", ".htm"), read_html, (b"<",), (b"&",), bilingual=False),
 )
 
 
@@ -75,8 +77,10 @@ def read_document(path: Path) -> Document:
     known = find_format(path)
     if known is None or known.bilingual:
         known = find_beginning(content) or known
-    if len(content) > MAX_BYTES or sum(map(content.count, known.signs)) > MAX_TEXTS:
-        raise InputError(f"{path}: has more than {MAX_BYTES:,} bytes or {MAX_TEXTS:,} texts or lines; split it")
+    texts, marks = (sum(map(content.count, signs)) for signs in (known.signs, known.marks))
+    if len(content) > MAX_BYTES or texts > MAX_TEXTS or marks > MAX_MARKS:
+        most = f"{MAX_BYTES:,} bytes, {MAX_TEXTS:,} texts or {MAX_MARKS:,} lines, tags, references or other marks"
+        raise InputError(f"{path}: has more than {most}; split it")
     try:
         document = known.read(content)
         *_, language, folder, _ = ("", "", *path.absolute().parts)

@@ -23,6 +23,13 @@ NAMESPACE = re.compile(r' xmlns(?::[\w.-]+)?="[^"]*"')
 BLANKS = re.compile("[\t\n\r ]+")
 
 
+class _QtFile(tsfile):
+    def serialize(self, out: BytesIO) -> None:
+        """Write the file with empty elements of bytes as Qt does."""
+        super().serialize(written := BytesIO())
+        out.write(written.getvalue().replace(b"></byte>", b"/>"))
+
+
 def read_xml(content: bytes) -> Document:
     """Read an XLIFF or TS file, or raise an error of lxml or translate-toolkit."""
     root = parse_xml(content)
@@ -32,7 +39,7 @@ def read_xml(content: bytes) -> Document:
     if next(root.iter(etree.Entity), None) is not None:
         raise ValueError("it defines entities")
     is_second = root.get("version", "").startswith("2")
-    store = (tsfile if name == "TS" else Xliff2File if is_second else Xliff1File)(BytesIO(content))
+    store = (_QtFile if name == "TS" else Xliff2File if is_second else Xliff1File)(BytesIO(content))
     store.XMLindent = {"max_level": 0, "toplevel": False}  # the blanks between elements stay as they are
     if store.encoding.lower().startswith("utf-16"):
         store.encoding = "utf-8"  # translate-toolkit writes a second byte order mark into UTF-16
