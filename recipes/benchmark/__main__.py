@@ -1,10 +1,14 @@
 """Compare the speed and memory of models, in turns; separate runs are not comparable.
 
-  python -m recipes.benchmark train|generate [SIZES] 'NAME: OPTIONS' ... -- COMMON OPTIONS
-
 Each case is a process of its own. In each round every case does the same amount of work, one case at a time, and each
-round starts with another case. OPTIONS and COMMON OPTIONS are those of fairseq-train (whole updates are timed: forward,
-backward, clipping, optimizer) or fairseq-generate (from a batch of sources to its translations).
+round starts with another case. The options of a case, and those of all cases after --, are those of fairseq-train
+(whole updates are timed: forward, backward, clipping, optimizer) or fairseq-generate (from a batch of sources to its
+translations). A case 'NAME @ FOLDER: OPTIONS' runs the package of another checkout, FOLDER/rnnsearch_fairseq. With
+--vocabulary there is no data folder: words are random, and dictionaries made up. generate needs --vocabulary, and
+--arch in place of --path: its weights are random, too, and every translation has --lengths words.
+
+  python -m recipes.benchmark train --vocabulary 4008 'new:' 'old @ ../old:' -- --arch bahdanau_gru_small \\
+      --task rnnsearch --criterion summed_nll --optimizer adam --lr 0.001 --clip-norm 1
 """
 
 import argparse
@@ -21,17 +25,9 @@ from pathlib import Path
 from typing import Any
 
 from recipes.reproduce.document import table
-from rnnsearch_fairseq.command_line import count, program
+from rnnsearch_fairseq.command_line import count, make_parser, program
 from rnnsearch_fairseq.errors import InputError
 
-EPILOG = """\
-A case 'NAME @ FOLDER: OPTIONS' runs the package of another checkout, FOLDER/rnnsearch_fairseq. With --vocabulary there
-is no data folder: words are random, and dictionaries made up. generate needs --vocabulary, and --arch in place of
---path: its weights are random, too, and every translation has --lengths words.
-
-example:
-  python -m recipes.benchmark train --vocabulary 4008 'new:' 'old @ ../old:' -- --arch bahdanau_gru_small \\
-      --task rnnsearch --criterion summed_nll --optimizer adam --lr 0.001 --clip-norm 1"""
 ROOT = Path(__file__).resolve().parents[2]
 QUIET = {"TORCH_CPP_LOG_LEVEL": "ERROR", "KINETO_LOG_LEVEL": "99"}  # torch's profiler reports its start and end
 
@@ -135,12 +131,7 @@ def parse_arguments(words: Sequence[str]) -> argparse.Namespace:
         InputError: a case has no name, or the name of another; or generate has no --vocabulary.
     """
     end = words.index("--") if "--" in words else len(words)
-    parser = argparse.ArgumentParser(
-        prog="python -m recipes.benchmark",
-        description=__doc__,
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = make_parser(__doc__)
     parser.add_argument("command", choices=("train", "generate"))
     parser.add_argument("setups", nargs="+", metavar="'NAME: OPTIONS'", help="the cases to compare")
     for option, number, unit in (("--updates", 8, "batches a round"), ("--rounds", 7, "rounds")):

@@ -1,12 +1,11 @@
 """Where the time of an update, or of a batch's translation, goes on a GPU.
 
-  python -m recipes.benchmark.parts train|generate --vocabulary N [--lengths L] [--batch B] -- OPTIONS
+The options after -- are those of fairseq-train or fairseq-generate, as in recipes.benchmark. ``wall`` is the fastest of
+three rounds of a few batches. The other times are means with the profiler's own cost.
 
-OPTIONS are those of fairseq-train or fairseq-generate, as in recipes.benchmark. ``wall`` is the fastest of three rounds
-of a few batches. The other times are means with the profiler's own cost.
+  python -m recipes.benchmark.parts train --vocabulary 30004 -- --arch bahdanau_gru --task rnnsearch --bf16 ...
 """
 
-import argparse
 import logging
 import sys
 import warnings
@@ -19,7 +18,7 @@ from torch.profiler import ProfilerActivity, profile
 import rnnsearch_fairseq
 from recipes.benchmark.workloads import WARM_UP, WORKLOADS, Size, clock
 from recipes.reproduce.document import table
-from rnnsearch_fairseq.command_line import count, program
+from rnnsearch_fairseq.command_line import count, make_parser, program
 
 UPDATES = 5
 LAUNCHES = ("cudaLaunchKernel", "cudaLaunchKernelExC", "cuLaunchKernel", "cuLaunchKernelEx", "cudaGraphLaunch")
@@ -28,15 +27,17 @@ WAITS = ("cudaStreamSynchronize", "cudaDeviceSynchronize", "cudaEventSynchronize
 PARTS = ("forward", "backward", "multiply-grads", "clip-grads", "optimizer")  # as fairseq's trainer names them
 
 
+def _sums(events: Sequence[Any], attribute: str) -> list[str]:
+    times, microseconds = sum(event.count for event in events), sum(getattr(event, attribute) for event in events)
+    return [f"{times / UPDATES:,.0f}", f"{microseconds / UPDATES / 1e3:.2f}"]
+
+
+@program
 def main() -> None:
-    """Print two tables: the time of the host and of the device, and the device's operations."""
+    """Print three tables: the time of the host and of the device, and the longest operations of both."""
     words = sys.argv[1:]
     end = words.index("--") if "--" in words else len(words)
-    parser = argparse.ArgumentParser(
-        prog="python -m recipes.benchmark.parts",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = make_parser(__doc__)
     parser.add_argument("command", choices=list(WORKLOADS))
     parser.add_argument("--vocabulary", type=count, required=True, help="entries of made-up dictionaries")
     parser.add_argument("--lengths", type=count, default=28, help="random words of a sentence, with its end (28)")
@@ -70,12 +71,3 @@ def main() -> None:
     for name, chosen, time in (("device", device, "self_device_time_total"), ("host", host, "self_cpu_time_total")):
         longest = sorted(chosen, key=lambda event: -getattr(event, time))[:25]
         print(table([name, "times", "ms"], [[event.key[:90], *_sums([event], time)] for event in longest]), end="\n\n")
-
-
-def _sums(events: Sequence[Any], attribute: str) -> list[str]:
-    times, microseconds = sum(event.count for event in events), sum(getattr(event, attribute) for event in events)
-    return [f"{times / UPDATES:,.0f}", f"{microseconds / UPDATES / 1e3:.2f}"]
-
-
-if __name__ == "__main__":
-    program(main)()

@@ -32,12 +32,9 @@ def table_by_pieces(seeds: Sequence[BahdanauRuns]) -> str:
     firsts = sorted(bins)
     rows = [["messages", *(str(len(bins[first])) for first in firsts)]]
     for name in seeds[0].systems:
-        row = [name]
-        for numbers in (bins[first] for first in firsts):
-            references = [test.reference_words[number] for number in numbers]
-            cut = [[seed.systems[name][number] for number in numbers] for seed in seeds]
-            row.append(f"{np.mean([scored_by_bleu(lines, references).score for lines in cut]):.2f}")
-        rows.append(row)
+        scored = [scored_by_bleu(seed.systems[name], test.reference_words) for seed in seeds]
+        means = [np.mean([run.on(bins[first]).score for run in scored]) for first in firsts]
+        rows.append([name, *(f"{mean:.2f}" for mean in means)])
     return table(["pieces from", *map(str, firsts)], rows)
 
 
@@ -50,10 +47,9 @@ def differences_within(seeds: Sequence[BahdanauRuns], penalised: bool = True) ->
     short, long = (sorted(within.intersection(test.select_length(*span))) for span in ((0, SHORT - 1), (SHORT,)))
 
     def score(name: str, numbers: Sequence[int], drawn: np.ndarray, banned: bool = False) -> np.ndarray:
-        references = [test.reference_words[number] for number in numbers]
         runs = translations_by_seed(seeds, name, banned)
-        cut = [(seed, [lines[number] for number in numbers]) for seed, lines in runs]
-        return mean_by_seed([(seed, scored_by_bleu(lines, references, penalised).scores(drawn)) for seed, lines in cut])
+        scored = [(seed, scored_by_bleu(lines, test.reference_words, penalised)) for seed, lines in runs]
+        return mean_by_seed([(seed, run.on(numbers).scores(drawn)) for seed, run in scored])
 
     drawn = draw(len(short), len(long))
     search, encdec = (

@@ -9,7 +9,7 @@ Of each bin OUT gets all pairs or, where they are more than --most, so many of t
 
 from recipes.reproduce.bahdanau_tables import draw_sentences
 from recipes.reproduce.by_length import WIDTH
-from recipes.reproduce.systems import read_test_set
+from recipes.reproduce.systems import TestSet, read_parallel
 from rnnsearch_fairseq.command_line import count, make_parser, program
 from rnnsearch_fairseq.corpus.rows import add_languages, texts_of, write_rows
 from rnnsearch_fairseq.output import check_not_input
@@ -26,7 +26,7 @@ def main() -> None:
     args = parser.parse_args()
     languages = args.source_lang, args.target_lang
     text, out = texts_of(args.text, *languages), texts_of(args.out, *languages)
-    test = read_test_set(*text)
+    test = TestSet(*read_parallel(*text))
     bins = [test.select_length(*bin) for bin in test.bins(WIDTH, args.longest)]
     chosen = sorted(number for sentences in bins for number in draw_sentences(sentences, args.most))
     check_not_input(out, text)

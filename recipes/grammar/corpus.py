@@ -9,7 +9,6 @@ from pathlib import Path
 from recipes.grammar.derivations import Grammar
 from recipes.grammar.phrases import Phrase, brackets, contract, elide
 from rnnsearch_fairseq.corpus.rows import texts_of, write_rows
-from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.text.preparation import Preparation, write_preparations
 
 SHORTEST = 3  # words of the shortest sentence: subject, verb, full stop
@@ -47,24 +46,16 @@ def _draw_length(rng: random.Random, longest: int) -> int:
 
 
 def generate(size: int, seed: int, longest: int = LONGEST) -> Iterator[SentencePair]:
-    """Generate sentence pairs of 3 to `longest` English words, no two of them with the same English sentence.
-
-    Raises:
-        InputError: the grammar has no more sentences that short.
-    """
+    """Generate sentence pairs of 3 to `longest` English words, no two of them with the same English sentence."""
     rng = random.Random(seed)
     grammar = Grammar(rng)
     seen: set[str] = set()
-    misses = 0
     while len(seen) < size:
         made = finish(grammar.sentence(_draw_length(rng, longest)))
         length, key = len(made.source), " ".join(made.source)
         if SHORTEST <= length <= longest and key not in seen:
-            misses = 0
             seen.add(key)
             yield made
-        elif (misses := misses + 1) > 10000:
-            raise InputError(f"the grammar has too few sentences of at most {longest} words for {size} pairs")
 
 
 def draw_parts(sizes: Mapping[str, int], seed: int, longest: int = LONGEST) -> dict[str, list[SentencePair]]:

@@ -3,9 +3,9 @@
 Gold alignments belong to reference translations, so they are compared with a model's alignments of these, the output of
 ``rnnsearch score``. Pieces are joined to words before; gold alignments do not count end-of-sentence.
 
-With A the model's links, S the sure and P the possible ones, of all sentences together: precision is |A∩P| / |A|,
-recall |A∩S| / |S|, and the error rate 1 - (|A∩S| + |A∩P|) / (|A| + |S|). A target word is linked to the source word of
-highest weight, the first of equals, and to none if end-of-sentence has the highest weight.
+With A the model's links and S the gold ones, which are all sure, of all sentences together: precision is |A∩S| / |A|,
+recall |A∩S| / |S|, and the error rate 1 - 2 |A∩S| / (|A| + |S|). A target word is linked to the source word of highest
+weight, the first of equals, and to none if end-of-sentence has the highest weight.
 
 A step goes from a target word that is linked, to a source word i, to the next one, whose source word is k; of several
 links, the first counts.
@@ -20,15 +20,11 @@ paper has no number; this criterion is ours.
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
-from typing import NamedTuple
-
-import numpy as np
 
 from recipes.grammar.lexicon import ADJECTIVES, NOUNS
 from recipes.reproduce.document import Section, missing, table
 from recipes.reproduce.runs import DATA, GOLD, LINKS, SCORES, BahdanauRuns
-from recipes.reproduce.systems import Gold, Links, read_gold
-from rnnsearch_fairseq.errors import InputError
+from recipes.reproduce.systems import Links
 from rnnsearch_fairseq.text.words import merge_pieces
 
 WITHOUT_ALIGNMENT = "RNNencdec"
@@ -39,29 +35,11 @@ NOUN = {form for noun in NOUNS for form in noun.english}
 HEADER = ("alignment", "steps", "ahead", "same", "back", "swap", "adjective and noun", "monotonic", "frequent swaps")
 
 
-class AlignmentError(NamedTuple):
-    """Error rate, precision and recall, from 0 to 1; and how many links the model has."""
-
-    rate: float
-    precision: float
-    recall: float
-    links: int
-
-
-def alignment_error(links: Sequence[Links], gold: Sequence[Gold]) -> AlignmentError:
-    """Compare a model's links of each sentence with gold ones.
-
-    Raises:
-        InputError: the two have different numbers of sentences.
-    """
-    if len(links) != len(gold):
-        raise InputError(f"a model aligned {len(links)} sentences, and {len(gold)} have gold alignments; give the same")
-    counts = np.zeros(4)
-    for aligned, (sure, possible) in zip(links, gold):
-        counts += [len(aligned), len(sure), len(aligned & sure), len(aligned & possible)]
-    found, sure, hits, possible_hits = counts
-    rate = 1 - (hits + possible_hits) / max(1, found + sure)
-    return AlignmentError(rate, possible_hits / max(1, found), hits / max(1, sure), int(found))
+def alignment_error(links: Sequence[Links], gold: Sequence[Links]) -> tuple[float, float, float]:
+    """Error rate, precision and recall, from 0 to 1, of a model's links of each sentence."""
+    found, sure = (sum(map(len, side)) for side in (links, gold))
+    hits = sum(len(aligned & true) for aligned, true in zip(links, gold))
+    return 1 - 2 * hits / max(1, found + sure), hits / max(1, found), hits / max(1, sure)
 
 
 def steps(sentences: Iterable[tuple[list[str], Links]]) -> tuple[Counter[str], Counter[str]]:
@@ -91,15 +69,16 @@ def step_row(name: str, sentences: Iterable[tuple[list[str], Links]]) -> list[st
 
 def alignment_errors(runs: BahdanauRuns) -> Section:
     """Alignment error rates of the models with scores, if there are gold alignments."""
-    title, gold_path = "Alignment error rate", runs.data / GOLD
-    if not gold_path.exists():
+    title = "Alignment error rate"
+    if runs.gold is None:
         return title, missing([f"gold alignments ({DATA}/{GOLD})"])
-    gold = read_gold(gold_path)
-    errors = {name: alignment_error(links, gold) for name, links in runs.links.items()}
-    rows = [[name, *(f"{100 * share:.2f}" for share in of[:3]), f"{of.links:,}"] for name, of in errors.items()]
+    rows = []
+    for name, links in runs.links.items():
+        shares = [f"{100 * share:.2f}" for share in alignment_error(links, runs.gold)]
+        rows.append([name, *shares, f"{sum(map(len, links)):,}"])
     how = "In percent, of the references' alignments: each target word is linked to the source word of highest weight."
     blocks = [table(["model", "alignment error rate", "precision", "recall", "links"], rows), how] if rows else []
-    models = [name for name in runs.folders if name not in errors and not name.startswith(WITHOUT_ALIGNMENT)]
+    models = [name for name in runs.folders if name not in runs.links and not name.startswith(WITHOUT_ALIGNMENT)]
     return title, [*blocks, *missing([f"{name} (no {SCORES})" for name in models])]
 
 
@@ -107,8 +86,8 @@ def monotony(runs: BahdanauRuns) -> Section:
     """The alignments of the references by the models, and the gold ones."""
     words = [merge_pieces(line.split())[0] for line in runs.test.source]
     rows = [step_row(name, zip(words, links)) for name, links in runs.links.items()]
-    if (runs.data / GOLD).exists():
-        rows.append(step_row("gold", zip(words, (gold.possible for gold in read_gold(runs.data / GOLD)))))
+    if runs.gold is not None:
+        rows.append(step_row("gold", zip(words, runs.gold)))
     how = (
         "In percent of the steps from a target word of a reference to the next; back and swap are inversions. "
         "Adjective and noun: swaps of two such words, as far as the built-in grammar has them. Mostly monotonic: at "

@@ -36,7 +36,7 @@ from recipes.reproduce.by_length import span
 from recipes.reproduce.document import Section, bullets, escape, missing, provenance, table, to_markdown
 from recipes.reproduce.epochs import best_epoch, read_log, read_train_log
 from recipes.reproduce.runs import packed
-from recipes.reproduce.systems import TestSet, read_parallel, read_test_set
+from recipes.reproduce.systems import TestSet, read_parallel
 from recipes.reproduce.token_scores import BLEU, MEASURES, RIBES, UNPENALISED, score_tokens
 from rnnsearch_fairseq.command_line import make_parser, program
 from rnnsearch_fairseq.errors import InputError
@@ -144,7 +144,7 @@ class EriguchiRuns:
         log = self.folder / name / LOG
         epochs = read_train_log(log)
         best = best_epoch(epochs)
-        if best is None or best.dev_ppl is None:
+        if best is None:
             raise InputError(f"{log}: no epoch was validated; train without --disable-validation")
         counts = [f"{int(count.replace(',', '')) / 1e6:.2f}" for count in PARAMETERS.findall(read_log(log))]
         training = [(counts or ["–"])[-1], f"{best.number} of {epochs[-1].number}", f"{best.dev_ppl:.2f}"]
@@ -155,11 +155,6 @@ def describe_scores(scores: Scores) -> list[str]:
     """Each measure in percent, and BLEU's brevity penalty."""
     penalty = brevity_penalty(scores[BLEU].statistics.sum(axis=0))
     return [*(f"{scored.score:.2f}" for scored in scores.values()), f"{penalty:.3f}"]
-
-
-def table_3(runs: EriguchiRuns) -> Section:
-    """Models and objectives."""
-    return _model_table(runs, "Table 3: models and objectives", TABLE_3, TABLE_3_CLAIMS)
 
 
 def table_4(runs: EriguchiRuns) -> Section:
@@ -181,11 +176,6 @@ def table_4(runs: EriguchiRuns) -> Section:
             if both:
                 claims[claim][f"{name}, {better} above {worse}"] = tuple(zip(*both))
     return _section("Table 4: searches", table(header, rows), lacking, claims, same_models=True)
-
-
-def table_5(runs: EriguchiRuns) -> Section:
-    """With and without sequential LSTMs."""
-    return _model_table(runs, "Table 5: the sequential LSTMs", TABLE_5, TABLE_5_CLAIMS)
 
 
 def by_length(runs: EriguchiRuns, test: TestSet) -> Section:
@@ -263,7 +253,12 @@ def agreements(tests: Mapping[str, Sides], same_models: bool = False) -> list[st
 
 def report(runs: EriguchiRuns, test: TestSet | None = None) -> str:
     """All tables, as Markdown; with a ``test`` set, BLEU by source length, too."""
-    sections = [make_section(runs) for make_section in (table_3, table_4, table_5, attention)]
+    sections = [
+        _model_table(runs, "Table 3: models and objectives", TABLE_3, TABLE_3_CLAIMS),
+        table_4(runs),
+        _model_table(runs, "Table 5: the sequential LSTMs", TABLE_5, TABLE_5_CLAIMS),
+        attention(runs),
+    ]
     if any(name.startswith(CONTROLS[1:]) for name in runs.scores):
         sections.append(_model_table(runs, "Controls: trees without syntax", CONTROLS, CONTROL_CLAIMS))
     if test is not None:
@@ -284,7 +279,7 @@ def main() -> None:
     parser.add_argument("--source", type=Path, metavar="FILE", help="its source side, for BLEU by source length")
     args = parser.parse_args()
     files = sorted(path for path in args.runs.glob("*/*") if path.suffix == ".tok" or path.name == LOG)
-    test = read_test_set(args.source, args.reference) if args.source else None
+    test = TestSet(*read_parallel(args.source, args.reference)) if args.source else None
     contents = {args.output: report(EriguchiRuns(args.runs, args.reference), test).encode()}
     kept = {str(path.relative_to(args.runs)): path.read_bytes() for path in files}
     kept |= {name: path.read_bytes() for name, path in ((REFERENCE, args.reference), (SOURCE, args.source)) if path}

@@ -17,7 +17,7 @@ MODEL/             called RNNencdec-30, RNNsearch-30, RNNencdec-50, RNNsearch-50
 data/
   dict.LANGUAGE.txt    the dictionaries, as fairseq-preprocess writes them
   test.LANGUAGE        the test set, as it was given to fairseq-preprocess
-  test.align           gold alignments of it, if there are any (read_gold in systems.py)
+  test.align           gold alignments of it, if there are any: links as 0-0 1-2, the source word first
 others/
   NAME             translations of the test set by another system (Moses, anything), tokenised alike
 

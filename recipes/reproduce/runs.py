@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from recipes.reproduce.epochs import read_seed
-from recipes.reproduce.systems import Links, read_gold, read_systems, read_test_set, strongest_links
+from recipes.reproduce.systems import Links, TestSet, read_links, read_parallel, read_systems, strongest_links
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.inference.aligned_pairs import read_scores
 from rnnsearch_fairseq.text.vocabulary import Vocabulary
@@ -48,8 +48,8 @@ class BahdanauRuns:
         if not self.folders:
             raise InputError(f"{folder}: holds no run; give a folder that has RNNsearch-50/{TRANSLATIONS} and the like")
         self.ignored = [path.name for path in folders if path not in models and path.name not in (DATA, OTHERS)]
-        source, reference = (self.data / f"test.{language}" for language in (source_lang, target_lang))
-        self.test = read_test_set(source, reference)
+        self._source, reference = (self.data / f"test.{language}" for language in (source_lang, target_lang))
+        self.test = TestSet(*read_parallel(self._source, reference))
         self.dictionaries = [self.data / f"dict.{language}.txt" for language in (source_lang, target_lang)]
         self.systems, self.banned, self.by_fairseq = (
             read_systems(self.with_file(file), reference) for file in (TRANSLATIONS, BANNED, FAIRSEQ)
@@ -82,16 +82,17 @@ class BahdanauRuns:
     @cached_property
     def links(self) -> dict[str, list[Links]]:
         """Each model's links of the test set's words, of SCORES or as kept in LINKS."""
-        scores, kept = self.with_file(SCORES), self.with_file(LINKS)
-        found = {}
-        for name in self.folders:
-            if name in scores:
-                found[name] = [*self._read_links(scores[name])]
-            elif name in kept:
-                found[name] = [gold.sure for gold in read_gold(kept[name])]
-        return found
+        kept = {name: read_links(path, self._source) for name, path in self.with_file(LINKS).items()}
+        found = kept | {name: [*self._link(path)] for name, path in self.with_file(SCORES).items()}
+        return {name: found[name] for name in self.folders if name in found}
 
-    def _read_links(self, path: Path) -> Iterator[Links]:
+    @cached_property
+    def gold(self) -> list[Links] | None:
+        """The gold links of the test set, if there are any."""
+        path = self.data / GOLD
+        return read_links(path, self._source) if path.exists() else None
+
+    def _link(self, path: Path) -> Iterator[Links]:
         """The links of the test set's pairs in a file of scores, where ``<unk>`` may stand for a piece of a word."""
         test = zip(self.test.source, self.test.reference)
         for number, (pair, sides) in enumerate(zip_longest(read_scores(path), test, fillvalue=()), 1):
@@ -151,7 +152,7 @@ def mean_by_seed(scores: Sequence[tuple[str, np.ndarray]]) -> np.ndarray:
 
 
 def _write_links(sentences: Sequence[Links]) -> bytes:
-    """Links as :func:`read_gold` reads them, in the order of the target words."""
+    """Links as :func:`read_links` reads them, in the order of the target words."""
     lines = (" ".join(f"{i}-{j}" for i, j in sorted(links, key=lambda link: link[::-1])) for links in sentences)
     return "".join(f"{line}\n" for line in lines).encode()
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import inf
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
@@ -15,8 +14,7 @@ from rnnsearch_fairseq.text.lines import check_text_files, read_lines
 from rnnsearch_fairseq.text.words import merge_pieces
 
 Links = set[tuple[int, int]]  # source word, target word, from 0
-LINK = re.compile(r"([0-9]{1,9})([-sS?pP])([0-9]{1,9})")
-POSSIBLE = "?pP"
+LINK = re.compile(r"([0-9]{1,9})-([0-9]{1,9})")
 Translations = Mapping[str, Sequence[str]]  # by the system's name
 
 
@@ -64,51 +62,24 @@ class TestSet:
         return [*bins, (longest + 1, inf)] if max(self.lengths) > longest else bins
 
 
-def read_test_set(source: Path, reference: Path) -> TestSet:
-    """Read a test set.
-
-    Raises:
-        InputError: a file is bad, or the two differ in their numbers of lines.
-    """
-    return TestSet(*read_parallel(source, reference))
-
-
 def read_systems(files: Mapping[str, Path], reference: Path) -> dict[str, list[str]]:
-    """Read the translations of each system, in words.
-
-    Raises:
-        InputError: a file is bad, or has not as many lines as the references.
-    """
+    """Read the translations of each system, in words; an InputError if a file has not as many lines as references."""
     return {name: [join_pieces(line) for line in read_parallel(reference, path)[1]] for name, path in files.items()}
 
 
-class Gold(NamedTuple):
-    """Links of a sentence; ``possible`` contains ``sure``."""
-
-    sure: Links
-    possible: Links
-
-
-def read_gold(path: Path) -> list[Gold]:
-    """Read the gold links of each line.
-
-    A line has the links of a sentence, separated by spaces, the source word first, both counted from 0: ``1-2`` and
-    ``1S2`` are sure, ``1?2`` and ``1P2`` possible. Sure links are possible, too.
+def read_links(path: Path, source: Path) -> list[Links]:
+    """Read the links of each line of ``source``: ``0-0 1-2``, the source word first, both counted from 0.
 
     Raises:
-        InputError: the file is bad.
+        InputError: the file is bad, or has not as many lines as ``source``.
     """
-    return [_parse_links(line, f"{path}, line {number}") for number, line in enumerate(read_parallel(path)[0], 1)]
-
-
-def _parse_links(line: str, where: str) -> Gold:
-    sure, possible = set(), set()
-    for text in line.split():
-        match = LINK.fullmatch(text)
-        if not match:
-            raise InputError(f"{where}: {text!r} is no link; write them as 1-2 (sure) and 1?2 (possible)")
-        (possible if match[2] in POSSIBLE else sure).add((int(match[1]), int(match[3])))
-    return Gold(sure, sure | possible)
+    links = []
+    for number, line in enumerate(read_parallel(path, source)[0], 1):
+        matches = [LINK.fullmatch(text) for text in line.split()]
+        if None in matches:
+            raise InputError(f"{path}, line {number}: not links of words; write them as 0-0 1-2")
+        links.append({(int(match[1]), int(match[2])) for match in matches})
+    return links
 
 
 def strongest_links(weights: np.ndarray) -> Links:

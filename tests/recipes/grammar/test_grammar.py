@@ -100,7 +100,7 @@ def test_rare_names_are_copied_and_are_as_frequent_as_promised(corpus: list[Sent
 SIZES = {"train": 61, "valid": 6, "test": 12}
 
 
-@pytest.mark.parametrize("options", [["--longest", 20], ["--even"]])
+@pytest.mark.parametrize("options", [[], ["--even"]])
 def test_the_command_writes_parts_that_share_no_sentence(tmp_path: Path, options: list[object]) -> None:
     sizes = [word for part, size in SIZES.items() for word in (f"--{part}", size)]
     assert "train.{en,fr,align,penn}: 61 sentences" in printed_by(main, tmp_path, *sizes, *options)
@@ -115,9 +115,3 @@ def test_the_command_writes_parts_that_share_no_sentence(tmp_path: Path, options
     bins = [Counter((len(line.split()) - 1) // 10 for line in columns[f"{part}.en"]) for part in SIZES]
     even = [Counter({0: 11, **dict.fromkeys(range(1, 6), 10)}), Counter(range(6)), Counter(2 * [*range(6)])]
     assert (bins == even) == ("--even" in options)
-
-
-@pytest.mark.parametrize("options", [["--train", 0], ["--longest", 7]])
-def test_numbers_that_are_too_small_are_refused(tmp_path: Path, options: list[object]) -> None:
-    with pytest.raises(SystemExit):
-        printed_by(main, tmp_path / "out", *options)

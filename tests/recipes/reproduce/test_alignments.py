@@ -5,9 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from recipes.reproduce.alignments import AlignmentError, alignment_error, step_row
+from recipes.reproduce.alignments import alignment_error, step_row
 from recipes.reproduce.runs import BahdanauRuns
-from recipes.reproduce.systems import read_gold, strongest_links
+from recipes.reproduce.systems import read_links, strongest_links
 from rnnsearch_fairseq.errors import InputError
 from tests.recipes.reproduce.builders import record, write
 
@@ -17,16 +17,14 @@ SECOND = [[0.9, 0.1], [1.0, 0.0]]
 
 
 def test_the_definition(tmp_path: Path) -> None:
-    gold = read_gold(write(tmp_path / "gold", ["0-0 1S1 2-2 0?3 2P3", "0-0"]))
+    gold = read_links(*(write(tmp_path / name, ["0-0 1-1 2-2 0-3", "0-0"]) for name in ("gold", "source")))
     links = [strongest_links(np.array(weights)) for weights in (FIRST, SECOND)]
     assert links == [{(0, 0), (1, 1), (2, 3)}, {(0, 0)}]  # none to end-of-sentence, the first of equals
-    # Of the four links three are sure and four possible; there are four sure links.
-    assert alignment_error(links, gold) == AlignmentError(1 - 7 / 8, precision=1, recall=3 / 4, links=4)
-    assert alignment_error([set()] * 2, gold).rate == 1
-    with pytest.raises(InputError):
-        alignment_error(links[:1], gold)
-    with pytest.raises(InputError, match="gold, line 1"):
-        read_gold(write(tmp_path / "gold", ["0-0 1-x"]))
+    assert alignment_error(links, gold) == (1 - 6 / 9, 3 / 4, 3 / 5)
+    assert alignment_error([set()] * 2, gold) == (1, 0, 0)
+    for lines, message in ((["0-0 1-x", ""], "gold, line 1"), (["0-0"], "gold: ends at line 1")):
+        with pytest.raises(InputError, match=message):
+            read_links(write(tmp_path / "gold", lines), tmp_path / "source")
 
 
 def test_steps_and_swaps_of_words() -> None:
