@@ -1,5 +1,6 @@
 """Read the files of the original GroundHog code: a model's settings, vocabularies and parameters."""
 
+import contextlib
 import json
 import re
 import zipfile
@@ -11,6 +12,7 @@ import numpy as np
 
 from rnnsearch_fairseq.errors import InputError, quote
 from rnnsearch_fairseq.modules.symbols import PAD
+from rnnsearch_fairseq.text.lines import open_bytes
 
 UNUSED = 0  # GroundHog's id without a word; its row of the softmax still counts in every probability
 MATCH = "give the four files of one model"
@@ -117,12 +119,9 @@ class Settings:
 
 def read_json(path: Path) -> dict[str, Any]:
     """Read the JSON object in ``path``."""
-    try:
-        data = json.loads(path.read_bytes())
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror}); check the path") from error
-    except ValueError:
-        data = None
+    data = None
+    with open_bytes(path) as file, contextlib.suppress(ValueError):
+        data = json.load(file)
     if not isinstance(data, dict):
         raise InputError(f"{path}: not a JSON object; recipes/groundhog/README.md says how to make it of a pickle")
     return data

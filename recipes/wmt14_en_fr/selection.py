@@ -15,7 +15,6 @@ GENERAL's order. So the paper cut 850 million words to 348 million (Bahdanau et 
 # empty side is never selected. GENERAL is streamed: memory is that of the language models, whose text is as large as
 # the in-domain one, and 40 bytes for each pair of GENERAL.
 
-import contextlib
 import math
 import random
 import subprocess
@@ -23,7 +22,6 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
@@ -42,13 +40,6 @@ RESERVED = {"<s>", "</s>", "<unk>", "<UNK>"}
 
 Texts = tuple[Path, Path]  # source and target
 LanguageModel = Callable[[str], float]  # log10 p of a sentence and its end, words separated by spaces
-
-
-class Scores(NamedTuple):
-    """Of each pair: its cross-entropy difference, infinite if a side is empty; and its number of target words."""
-
-    differences: np.ndarray  # float64
-    words: np.ndarray  # int32
 
 
 def mask_unknown(line: str, vocabulary: set[str]) -> str:
@@ -118,18 +109,16 @@ def make_models(
     if not numbers:
         raise InputError(f"{texts[0]}, {texts[1]}: no pair has words on both sides; give more text")
     paths = [folder / f"text.{side}" for side in (0, 1)]
-    with contextlib.ExitStack() as stack:
-        files = [stack.enter_context(path.open("w", encoding="utf-8", newline="\n")) for path in paths]
-        for number, pair in number_pairs(texts):
-            if number in numbers:
-                for file, line, vocabulary in zip(files, pair, vocabularies):
-                    file.write(mask_unknown(line, vocabulary) + "\n")
+    chosen = (pair for number, pair in number_pairs(texts) if number in numbers)
+    write_rows(paths, (tuple(map(mask_unknown, pair, vocabularies)) for pair in chosen))
     # With <unk> and end-of-sentence, as lmplz counts, and OTHER.
     return [make_language_model(path, len(known) + 3) for path, known in zip(paths, vocabularies)]
 
 
-def score_pairs(general: Texts, in_domain: Texts, folder: Path) -> Scores:
-    """Score all pairs of ``general``, with ``folder`` for temporary files.
+def score_pairs(general: Texts, in_domain: Texts, folder: Path) -> tuple[np.ndarray, np.ndarray]:
+    """The cross-entropy difference of each pair of ``general``, infinite if a side is empty, and its target words.
+
+    ``folder`` is for temporary files.
 
     Raises:
         InputError: as `make_models`.
@@ -141,37 +130,23 @@ def score_pairs(general: Texts, in_domain: Texts, folder: Path) -> Scores:
     models.append(make_models(general, sample, vocabularies, folder))
     print(f"language models of {len(of_domain):,} in-domain and {len(sample):,} general pairs are made", flush=True)
     words = np.array([len(target.split()) for _, target in read_pairs(*general)], dtype=np.int32)
-    scores = Scores(np.full(len(words), np.inf), words)
+    differences = np.full(len(words), np.inf)
     for number, pair in number_pairs(general):
         bits = 0.0
         for line, vocabulary, domain_model, general_model in zip(pair, vocabularies, *models):
             known = mask_unknown(line, vocabulary)
             bits += (general_model(known) - domain_model(known)) * math.log2(10) / (len(line.split()) + 1)
-        scores.differences[number] = bits
-    return scores
+        differences[number] = bits
+    return differences, words
 
 
-def choose_best(scores: Scores, max_words: int) -> np.ndarray:
+def choose_best(differences: np.ndarray, words: np.ndarray, max_words: int) -> np.ndarray:
     """Whether each pair is selected: the best are, with at most so many target words together."""
-    ranking = np.argsort(scores.differences, kind="stable")[: np.isfinite(scores.differences).sum()]
-    together = np.cumsum(scores.words[ranking], dtype=np.int64)
-    selected = np.zeros(len(scores.words), dtype=bool)
+    ranking = np.argsort(differences, kind="stable")[: np.isfinite(differences).sum()]
+    together = np.cumsum(words[ranking], dtype=np.int64)
+    selected = np.zeros(len(words), dtype=bool)
     selected[ranking[: np.searchsorted(together, max_words, side="right")]] = True
     return selected
-
-
-def select(general: Texts, in_domain: Texts, out: Texts, max_words: int) -> tuple[Scores, np.ndarray]:
-    """Write the best of the pairs of ``general`` to ``out``; returns the scores of all, and which were selected.
-
-    Raises:
-        InputError: a file is bad, the two sides of one differ in their number of lines, or KenLM is missing.
-    """
-    with tempfile.TemporaryDirectory(dir=out[0].parent, prefix=".selection.") as folder:
-        scores = score_pairs(general, in_domain, Path(folder))
-    selected = choose_best(scores, max_words)
-    chosen = (pair for pair, is_selected in zip(read_pairs(*general), selected) if is_selected)
-    write_rows(out, (tuple(line.removesuffix("\n") for line in pair) for pair in chosen))
-    return scores, selected
 
 
 @program
@@ -186,8 +161,10 @@ def main() -> None:
     languages = args.source_lang, args.target_lang
     general, in_domain, out = (texts_of(name, *languages) for name in (args.general, args.in_domain, args.out))
     check_not_input(out, (*general, *in_domain))
-    scores, selected = select(general, in_domain, out, args.words)
-    print(
-        f"chose {selected.sum():,} of {len(selected):,} pairs, {scores.words[selected].sum(dtype=np.int64):,} of "
-        f"{scores.words.sum(dtype=np.int64):,} target words -> {out[0]}, {out[1]}"
-    )
+    with tempfile.TemporaryDirectory(dir=out[0].parent, prefix=".selection.") as folder:
+        differences, words = score_pairs(general, in_domain, Path(folder))
+    selected = choose_best(differences, words, args.words)
+    chosen = (pair for pair, is_selected in zip(read_pairs(*general), selected) if is_selected)
+    write_rows(out, (tuple(line.removesuffix("\n") for line in pair) for pair in chosen))
+    of_words = [f"{counts.sum(dtype=np.int64):,}" for counts in (words[selected], words)]
+    print(f"chose {selected.sum():,} of {len(selected):,} pairs, {' of '.join(of_words)} target words -> {args.out}")
