@@ -64,14 +64,6 @@ def test_a_curve_has_the_updates_of_the_log_and_interpolated_times(tmp_path: Pat
     assert dev == [Point(60, 16, 40.5, None), Point(150, 60, 40.5, None), Point(180, 72, 40.5, 31.2)]
 
 
-def test_a_curve_without_updates_between_has_epochs(tmp_path: Path) -> None:
-    train, dev = curve(tmp_path, valid_line(1, 5), train_line(1), valid_line(2, 4), train_line(2, 90))
-    assert train == [Point(100, 60, 32, None), Point(200, 150, 32, None)]
-    assert [point.seconds for point in dev] == [60, 150]
-    train, dev = curve(tmp_path, valid_line(1, 5), train_line(1).replace("train_wall", "other"))
-    assert [point.seconds for point in (*train, *dev)] == [None, None]
-
-
 def test_what_was_trained_again_replaces_a_curve_from_there_on(tmp_path: Path) -> None:
     lines = [inner_line(50, 90), valid_line(1, 5, updates=60), inner_line(100, 80), valid_line(1, 5, updates=100)]
     again = [inner_line(100, 79, 20), inner_line(150, 70)]
