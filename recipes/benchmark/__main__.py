@@ -125,11 +125,7 @@ def measure(cases: Sequence[Case], work: Mapping[str, Any], rounds: int) -> list
 
 
 def parse_arguments(words: Sequence[str]) -> argparse.Namespace:
-    """Read the command line; ``cases`` has its cases.
-
-    Raises:
-        InputError: a case has no name, or the name of another; or generate has no --vocabulary.
-    """
+    """Read the command line; ``cases`` has its cases."""
     end = words.index("--") if "--" in words else len(words)
     parser = make_parser(__doc__)
     parser.add_argument("command", choices=("train", "generate"))

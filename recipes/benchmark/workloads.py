@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, NoReturn
+from typing import Any
 
 import torch
 from fairseq import options as fairseq_options
@@ -40,16 +40,11 @@ class Size:
 
 
 class Training:
-    """Updates of ``fairseq-train`` with these options, on the first batches of the data or on random words.
-
-    Raises:
-        InputError: an option is refused, or the data has too few batches.
-    """
+    """Updates of ``fairseq-train`` with these options, on the first batches of the data or on random words."""
 
     def __init__(self, options: Sequence[str], size: Size) -> None:
         made_up = [] if size.vocabulary is None else [MADE_UP]
-        cure = "see fairseq-train --help; a data folder is among the options, or with --vocabulary N there is none"
-        config = read_options([*made_up, *options], fairseq_options.get_training_parser(), cure)
+        config = read_options([*made_up, *options], fairseq_options.get_training_parser())
         task = make_up_task(config.task, size.vocabulary) if made_up else tasks.setup_task(config.task)
         torch.manual_seed(config.common.seed)
         model, criterion = task.build_model(config.model), task.build_criterion(config.criterion)
@@ -77,15 +72,12 @@ class Translation:
     """Search of ``fairseq-generate`` with these options, by an untrained model on random words.
 
     All translations have ``size.lengths`` words.
-
-    Raises:
-        InputError: an option is refused.
     """
 
     def __init__(self, options: Sequence[str], size: Size) -> None:
         parser = fairseq_options.get_training_parser()
         fairseq_options.add_generation_args(parser)
-        config = read_options([MADE_UP, *options], parser, "give --arch and no data folder")
+        config = read_options([MADE_UP, *options], parser)
         self.task = make_up_task(config.task, size.vocabulary)
         config.generation.max_len_a, config.generation.max_len_b = 0, size.lengths - 1
         config.generation.min_len = size.lengths - 1  # end-of-sentence is impossible before
@@ -111,17 +103,9 @@ class Translation:
 WORKLOADS = {"train": Training, "generate": Translation}
 
 
-def read_options(options: Sequence[str], parser: argparse.ArgumentParser, cure: str) -> DictConfig:
-    """Parse the options of a fairseq command into its configuration.
-
-    Raises:
-        InputError: the command would refuse the options.
-    """
-
-    def refuse(message: str) -> NoReturn:
-        raise InputError(f"{message}; {cure}")
-
-    parser.error = refuse  # type: ignore[method-assign]
+def read_options(options: Sequence[str], parser: argparse.ArgumentParser) -> DictConfig:
+    """Parse the options of a fairseq command into its configuration."""
+    parser.usage = argparse.SUPPRESS  # it would fill the screen
     args = fairseq_options.parse_args_and_arch(parser, list(options))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # hydra warns about fairseq's old configuration
@@ -141,11 +125,7 @@ def make_up_task(config: Any, vocabulary: int) -> tasks.FairseqTask:
 
 
 def read_batches(trainer: Trainer, count: int) -> list[Batch]:
-    """Read the first batches of the training data.
-
-    Raises:
-        InputError: the data has fewer batches.
-    """
+    """Read the first batches of the training data."""
     trainer.task.load_dataset(trainer.cfg.dataset.train_subset)
     trainer.cfg.dataset.num_workers = 0
     epoch = trainer.get_train_iterator(1, load_dataset=False).next_epoch_itr(shuffle=True)

@@ -68,11 +68,7 @@ def read_obsolete(path: Path) -> Iterator[Pair]:
 
 
 def write_pairs(out: Path, folders: list[Path], tables: Sequence[Path] = ()) -> None:
-    """Write the pairs of all projects, each once; those for training in random order, with those that ``tables`` add.
-
-    Raises:
-        InputError: a project is missing, what is held out is missing, or a file is bad.
-    """
+    """Write the pairs of all projects, each once; those for training in random order, with those of ``tables``."""
     files = find_texts(folders) | {table.name: table for table in tables}
     held_out = {name: part for part, name in map(str.split, HELD_OUT.read_text().splitlines())}
     for name in held_out.keys() - files.keys() - set(PROJECTS):

@@ -46,10 +46,8 @@ def average_checkpoints(paths: Sequence[Path], out: Path) -> None:
 @program
 def main() -> None:
     parser = make_parser(__doc__)
-    parser.add_argument("checkpoints", type=Path, nargs="+", help="two or more checkpoint files")
+    parser.add_argument("checkpoints", type=Path, nargs="+", help="checkpoint files")
     parser.add_argument("--output", type=Path, metavar="FILE", required=True, help="checkpoint to write; must be new")
     args = parser.parse_args()
-    if len(args.checkpoints) < 2:
-        raise InputError(f"{args.checkpoints[0]}: is one checkpoint only; give two or more, to average them")
     average_checkpoints(args.checkpoints, args.output)
     print(f"average of {len(args.checkpoints)} checkpoints -> {args.output}")

@@ -74,11 +74,7 @@ def table_1(runs: BahdanauRuns) -> Section:
 
 
 def table_2(runs: BahdanauRuns) -> Section:
-    """Each training, as its log has it.
-
-    Raises:
-        InputError: a log is bad.
-    """
+    """Each training, as its log has it."""
     rows = []
     for name, path in runs.with_file(LOG).items():
         epochs = read_train_log(path)

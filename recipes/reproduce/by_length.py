@@ -70,9 +70,6 @@ def plot_by_length(bins: Sequence[Bin], systems: Sequence[str], picture: Path) -
     """Draw a line for each system to ``picture``: length across, BLEU up.
 
     A point stands in the middle of its bin; no line goes through a bin without sentences.
-
-    Raises:
-        InputError: ``picture`` cannot be written.
     """
     width = bins[0].last - bins[0].first + 1
     ends = [bin.first + width - 1 for bin in bins]  # where the last bin is open, too

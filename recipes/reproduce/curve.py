@@ -66,11 +66,7 @@ def _make_points(lines: Lines, trained: Lines) -> list[Point]:
 
 
 def plot_curves(paths: Sequence[Path], measure: str, timed: bool, picture: Path) -> None:
-    """Draw the curves of these logs to ``picture``.
-
-    Raises:
-        InputError: a log has no such measure of a development set, or ``picture`` cannot be written.
-    """
+    """Draw the curves of these logs to ``picture``."""
     field = MEASURES[measure]
     figure, axes = plt.subplots(figsize=(7, 4.5))
     lines, labels = [], []

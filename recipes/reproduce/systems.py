@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from rnnsearch_fairseq.errors import InputError
-from rnnsearch_fairseq.text.lines import check_text_files, read_lines
+from rnnsearch_fairseq.text.lines import read_pairs
 from rnnsearch_fairseq.text.words import merge_pieces
 
 Links = set[tuple[int, int]]  # source word, target word, from 0
@@ -25,8 +25,10 @@ def join_pieces(line: str) -> str:
 
 def read_parallel(*paths: Path) -> list[list[str]]:
     """Read the lines of each file, without their newlines; an InputError for files that are not parallel text."""
-    check_text_files(*paths)
-    return [[line.removesuffix("\n") for line in read_lines(path)] for path in paths]
+    rows = [*read_pairs(*paths)]
+    if not rows:
+        raise InputError(f"{paths[0]}: the file is empty; give a file of one sentence per line")
+    return [[line.removesuffix("\n") for line in lines] for lines in zip(*rows)]
 
 
 @dataclass(frozen=True)

@@ -19,11 +19,7 @@ from rnnsearch_fairseq.output import open_output
 
 
 def learn(scores: Path, source: Path, target: Path) -> dict[str, str]:
-    """The target word most often aligned with each source word.
-
-    Raises:
-        InputError: a file is bad, or ``scores`` belongs to another text.
-    """
+    """The target word most often aligned with each source word."""
     counts: dict[str, Counter[str]] = defaultdict(Counter)
     pairs = [(line.split(), translation.split()) for line, translation in zip(*read_parallel(source, target))]
     alignments = [pair.by_word()[2] for pair in read_scores(scores)]

@@ -54,11 +54,7 @@ def count_vocabulary(text: Path) -> set[str]:
 
 
 def make_language_model(text: Path, words: int) -> LanguageModel:
-    """Make and load the language model of ``text``, over ``words`` words, those that are not in it included.
-
-    Raises:
-        InputError: KenLM is missing or fails.
-    """
+    """Make and load the language model of ``text``, over ``words`` words, those that are not in it included."""
     arpa = text.with_suffix(".arpa")
     # The padding gives all models of a language the same vocabulary size, and so an unseen word the same share.
     # The fallback is for texts so small that no discount can be estimated.
@@ -101,11 +97,7 @@ def draw_sample(texts: Texts, size: int) -> set[int]:
 def make_models(
     texts: Texts, numbers: Collection[int], vocabularies: list[set[str]], folder: Path
 ) -> list[LanguageModel]:
-    """Make the language models of both languages, of the pairs of ``texts`` with these numbers.
-
-    Raises:
-        InputError: there is no pair, or KenLM is missing or fails.
-    """
+    """Make the language models of both languages, of the pairs of ``texts`` with these numbers."""
     if not numbers:
         raise InputError(f"{texts[0]}, {texts[1]}: no pair has words on both sides; give more text")
     paths = [folder / f"text.{side}" for side in (0, 1)]
@@ -119,9 +111,6 @@ def score_pairs(general: Texts, in_domain: Texts, folder: Path) -> tuple[np.ndar
     """The cross-entropy difference of each pair of ``general``, infinite if a side is empty, and its target words.
 
     ``folder`` is for temporary files.
-
-    Raises:
-        InputError: as `make_models`.
     """
     vocabularies = [count_vocabulary(text) for text in in_domain]
     of_domain = {number for number, _ in number_pairs(in_domain)}

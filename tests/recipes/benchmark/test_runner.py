@@ -64,7 +64,7 @@ def test_models_train_in_turns_and_a_case_that_fails_is_named(tmp_path: Path) ->
     done = run("python", "-m", "recipes.benchmark", "train", *words, "--", *TRAIN, cwd=ROOT, status=1)
     turns = re.findall(r"^round (\d), (.*): \S+ s$", done.stderr, re.MULTILINE)
     assert turns == [("1", "words"), ("1", "search"), ("2", "search"), ("2", "words")]
-    assert "invalid choice: 'nothing'" in done.stderr and "bad: failed with exit status 1" in done.stderr
+    assert "invalid choice: 'nothing'" in done.stderr and "bad: failed with exit status 2" in done.stderr
     assert "the package of another checkout" in done.stderr and "other: failed with exit status 1" in done.stderr
     assert "Traceback" not in done.stderr
     assert done.stdout.startswith("2 rounds of 2 batches; torch ")
