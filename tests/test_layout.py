@@ -37,13 +37,12 @@ def modules_imported(path: Path) -> set[str]:
     return found
 
 
-def imports_of(path: Path) -> set[str]:
-    """The modules of the package that a file imports."""
-    names = {name.partition(".")[2] for name in modules_imported(path) if room(name) == PACKAGE.name}
-    return names - {name_of(path), ""}
-
-
-IMPORTS = {name: imports_of(path) for name, path in FILES.items()}
+MODULES = {name: modules_imported(path) for name, path in FILES.items()}
+# Of the package.
+IMPORTS = {
+    name: {other.partition(".")[2] for other in modules if room(other) == PACKAGE.name} - {name, ""}
+    for name, modules in MODULES.items()
+}
 
 
 @pytest.mark.parametrize("name", [name for name in FILES if room(name) not in ("", "__main__")])
@@ -54,7 +53,7 @@ def test_imports_go_down(name: str) -> None:
 
 def test_only_the_plugin_imports_fairseq() -> None:
     core = [name for name in FILES if room(name) != "plugin"]
-    assert [n for n in core if not {*map(room, modules_imported(FILES[n]))}.isdisjoint(ONLY_OF_THE_PLUGIN)] == []
+    assert [name for name in core if not {*map(room, MODULES[name])}.isdisjoint(ONLY_OF_THE_PLUGIN)] == []
 
 
 def test_the_equations_do_not_know_the_fused_ones() -> None:

@@ -25,6 +25,8 @@ SEARCH = {"search": True, "forward": True, "backward": True, "last_forward": Fal
 ENCDEC = {"search": False, "forward": False, "backward": False, "last_forward": True, "last_backward": False}
 ENCDEC["back_enc_rec_layer"] = "LSTMLayer"  # of the layer that is not used
 UNITS, WIDTH, SOURCE, TARGET = 6, 5, 13, 11
+# The numbers of end-of-sentence and of the unknown word of each side.
+SYMBOLS = {"null_sym_source": 3, "unk_sym_source": 12, "null_sym_target": 10, "unk_sym_target": 4}
 
 
 @dataclass
@@ -58,10 +60,10 @@ def make_original(encdec: bool = False) -> Original:
     drawn = groundhog.random_arrays(np.random.default_rng(5), **sizes, encdec=encdec)
     state = {**STATE, **(ENCDEC if encdec else {**SEARCH, "dec_rec_layer": "RecurrentLayerWithSearch"})}
     state |= {"dim": UNITS, "rank_n_approx": WIDTH, "c_dim": UNITS if encdec else 2 * UNITS}
-    for side, size in (("source", SOURCE), ("target", TARGET)):
-        state |= {f"n_sym_{side}": size, f"null_sym_{side}": size - 1, f"unk_sym_{side}": 1}
-    vocabularies = [
-        {"</s>": 0, "UNK": 1, "<s>": 0} | {f"{letter}{number}": number for number in reversed(range(2, size - 1))}
-        for letter, size in (("s", SOURCE), ("été", TARGET))
-    ]
+    state |= {"n_sym_source": SOURCE, "n_sym_target": TARGET, **SYMBOLS}
+    vocabularies = []
+    for side, letter, size in (("source", "s", SOURCE), ("target", "été", TARGET)):
+        unknown = SYMBOLS[f"unk_sym_{side}"]
+        numbers = [n for n in reversed(range(1, size)) if n not in (unknown, SYMBOLS[f"null_sym_{side}"])]
+        vocabularies.append({"</s>": 0, "UNK": unknown, "<s>": 0} | {f"{letter}{number}": number for number in numbers})
     return Original({name: array.astype(np.float32) for name, array in drawn.items()}, state, *vocabularies)
