@@ -60,7 +60,6 @@ OPTIONS = 'parse_options "out= dry-run --"'
             "PYTHON=./python3.9 find_python",
             r"[^\n]*\(\./python3.9 has no ensurepip, has no headers, is 3.9\); install[^\n]*\n",
         ),
-        ({}, "PYTHON=./none find_python", r"[^\n]*\(\./none cannot be run\); install[^\n]*\n"),
         # Where the index of CPU builds is away, more is downloaded. No command is here, so there is no GPU.
         (
             {".venv/bin/python": NO_INDEX},
@@ -79,7 +78,6 @@ OPTIONS = 'parse_options "out= dry-run --"'
             "step\nthere already: out/text\ntext\n",
         ),
         # A download is compared with what the results were made of.
-        ({"text": "text"}, f"once got download file://$PWD/text {DIGEST}; cat got", "text"),
         ({"text.gz": gzip.compress(b"text")}, f"once got download file://$PWD/text.gz {DIGEST}; cat got", "text"),
         ({"text": "other"}, f"once got download file://$PWD/text {DIGEST}", ".*error: .* is not the file that.*"),
         # The commands for a model can be pasted, at the top of the checkout, wherever the recipe was called.

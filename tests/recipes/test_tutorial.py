@@ -18,7 +18,7 @@ CODE = [cell for cell in CELLS if cell["cell_type"] == "code"]
 UPDATES = 16
 SMALLER = {
     "UPDATES = 800": f"UPDATES = {UPDATES}",
-    '"train": 12000, "valid": 300, "test": 2000': '"train": 2000, "valid": 30, "test": 130',
+    '"train": 12000, "valid": 300, "test": 2000': '"train": 2000, "valid": 30, "test": 260',
     "-size 128": "-size 64",
 }
 # Run after the notebook's cells: whatever the models have learnt, a row of weights sums to one.
@@ -84,5 +84,5 @@ def test_the_code_runs_from_top_to_bottom(tmp_path: Path) -> None:
     check_recomputed(done.stdout)
     # So few updates teach the models little, but more than nothing: they start from a perplexity of 616.
     perplexities = [float(found) for found in re.findall(r"updates: perplexity +([\d.]+)", done.stdout)]
-    assert len(perplexities) == 5 and max(perplexities) < 500
+    assert len(perplexities) == 5 and max(perplexities) < 600
     assert "the comparisons below mean nothing" in done.stdout and "mean nothing" not in STORED

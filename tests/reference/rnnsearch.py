@@ -20,30 +20,13 @@ Parameters
 The paper omits the bias terms "for readability"; those below are the ones that the original code trained. There are
 no others: none in the gates, the recurrent matrices, the alignment model, the context's projections, or V_o.
 
-=========================  ===========================  ===================================================  =========
-name                       shape                        where it stands                                      paper
-=========================  ===========================  ===================================================  =========
-E_x, b_Ex                  (m, K_x) (m,)                e(x_j) = E_x x_j + b_Ex, for both directions         A.2.1
-W_f, b_f, U_f              (n, m) (n,) (n, n)           h~_j = tanh(W_f e(x_j) + b_f + U_f [r_j o h_{j-1}])  A.2.1
-W_z_f, U_z_f               (n, m) (n, n)                z_j = sigmoid(W_z_f e(x_j) + U_z_f h_{j-1})          A.2.1
-W_r_f, U_r_f               (n, m) (n, n)                r_j = sigmoid(W_r_f e(x_j) + U_r_f h_{j-1})          A.2.1
-W_b, b_b, U_b, ... U_r_b   as W_f to U_r_f              the same unit, read from x_{T_x} to x_1              A.2.1 (*)
-W_s, b_s                   (n, n) (n,)                  s_0 = tanh(W_s <-h_1 + b_s)   [RNNencdec: ->h_{Tx}]  A.2.2
-W_a, U_a, v_a              (n', n) (n', 2n) (n',)       e_ij = v_a^T tanh(W_a s_{i-1} + U_a h_j)             A.1.2 (*)
-E_y, b_Ey                  (m, K_y) (m,)                e(y_i) = E_y y_i + b_Ey                              A.2.2
-W, b, U, C                 (n, m) (n,) (n, n) (n, d)    s~_i = tanh(W e(y_{i-1}) + b + U [r_i o s_{i-1}]     A.2.2
-                                                        + C c_i)
-W_z, U_z, C_z              (n, m) (n, n) (n, d)         z_i = sigmoid(W_z e(y_{i-1}) + U_z s_{i-1}           A.2.2
-                                                        + C_z c_i)
-W_r, U_r, C_r              (n, m) (n, n) (n, d)         r_i, in the same way                                 A.2.2
-U_o, b_o, V_o, C_o         (p l, n) (p l,) (p l, m)     t~_i = U_o s_{i-1} + b_o + V_o e(y_{i-1}) + C_o c_i  A.2.2
-                           (p l, d)
-W_o, b_y                   (K_y, l) (K_y,)              p(y_i) = softmax(W_o t_i + b_y)                      A.2.2
-=========================  ===========================  ===================================================  =========
+The equations at each function name them, and :func:`random_parameters` has their shapes. The names of the forward
+encoder's unit are W_f, b_f, U_f, W_z_f, U_z_f, W_r_f and U_r_f. The backward encoder's end in _b, and the decoder's
+have no ending.
 
-(*) RNNsearch only. Appendix A.2.2: with c_i fixed to ->h_{T_x}, the model is the RNN Encoder-Decoder. Then there is no
-alignment model, and nothing reads the backward states: RNNencdec has a forward encoder only. In this file, a dictionary
-of parameters without ``W_a`` is an RNNencdec.
+Appendix A.2.2: with c_i fixed to ->h_{T_x}, the model is the RNN Encoder-Decoder. Then there is no alignment model, and
+nothing reads the backward states: RNNencdec has a forward encoder only. In this file, a dictionary of parameters
+without ``W_a`` is an RNNencdec.
 """
 
 # ruff: noqa: E741 (l is the paper's letter)

@@ -8,7 +8,7 @@ from string import Template
 import pytest
 
 from recipes.benchmark.__main__ import Case, Timing, format_table, parse_arguments
-from recipes.benchmark.workloads import Size, Training, Translation
+from recipes.benchmark.workloads import Size, Translation
 from rnnsearch_fairseq.errors import InputError
 from tests.commands import run
 
@@ -69,17 +69,6 @@ def test_models_train_in_turns_and_a_case_that_fails_is_named(tmp_path: Path) ->
     assert "Traceback" not in done.stderr
     assert done.stdout.startswith("2 rounds of 2 batches; torch ")
     assert re.findall(r"^\| (\w+) \|", done.stdout, re.MULTILINE) == ["words", "search"]
-
-
-def test_a_training_has_the_sizes() -> None:
-    training = Training([*TRAIN, *TINY, "-s", "en", "-t", "fr"], Size(updates=3, vocabulary=37, lengths=4, batch=2))
-    task = training.trainer.task
-    assert [len(task.source_dictionary), len(task.target_dictionary)] == [37, 37]
-    assert len(training.batches) == 3 and training.count == 3 * 2 * 4
-    for batch in training.batches:
-        training.step(batch)
-    assert training.trainer.get_num_updates() == 3
-    assert training.peak() > 37 * 8 * 4, "the gradients of the output matrix, at least"
 
 
 @pytest.mark.parametrize("model", [WORDS, TINY], ids=["tree2seq", "rnnsearch"])

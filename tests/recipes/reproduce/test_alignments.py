@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from recipes.reproduce.alignments import alignment_error, step_row
+from recipes.reproduce.alignments import alignment_error
 from recipes.reproduce.runs import BahdanauRuns
 from recipes.reproduce.systems import read_links, strongest_links
 from rnnsearch_fairseq.errors import InputError
@@ -25,14 +25,6 @@ def test_the_definition(tmp_path: Path) -> None:
     for lines, message in ((["0-0 1-x", ""], "gold, line 1"), (["0-0"], "gold: ends at line 1")):
         with pytest.raises(InputError, match=message):
             read_links(write(tmp_path / "gold", lines), tmp_path / "source")
-
-
-def test_steps_and_swaps_of_words() -> None:
-    # "le chat noir ." looks at "the", "cat", "black", "."; the last two words at the same one.
-    words, links = ["the", "black", "cat", "."], {(0, 0), (2, 1), (1, 2), (3, 3), (3, 4)}
-    expected = ["A", "4", "50.0", "25.0", "25.0", "25.0", "25.0", "mostly", "black cat (1)"]
-    assert step_row("A", [(words, links)]) == expected
-    assert step_row("A", [(words, {(0, 1), (3, 0)})])[1:] == ["1", "0.0", "0.0", "100.0", "0.0", "0.0", "no", "–"]
 
 
 def test_an_unknown_piece_ends_no_word(tmp_path: Path) -> None:

@@ -20,10 +20,6 @@ SOURCE = ["the", "window", "is", "open", "now", ".", "</s>"]
 TARGET = ["la", "fenêtre", "est", "</s>"]
 
 
-def right_branching(leaves: int) -> Tree:
-    return Tree(tuple(range(1, leaves)))
-
-
 def attended(source: list[str], target: list[str], tree: Tree | None, number: int = 0) -> AlignedPair:
     """A pair with weights of words and of phrases that are drawn by chance."""
     spans = [] if tree is None else tree.spans()
@@ -37,24 +33,13 @@ def attended(source: list[str], target: list[str], tree: Tree | None, number: in
 EXAMPLE = attended(SOURCE, TARGET, TREE)
 
 
-@pytest.fixture
-def scores(tmp_path: Path) -> Path:
-    sizes = [(4, right_branching(3)), (12, None), (13, right_branching(13)), (9, right_branching(8)), (9, TREE)]
-    path = tmp_path / "scores.jsonl"
-    with path.open("w", encoding="utf-8") as file:
-        for number, (words, tree) in enumerate(sizes):
-            source = [*(f"s{number}w{place}" for place in range(words)), "</s>"]
-            file.write(attended(source, TARGET, tree, number).to_json() + "\n")
-    return path
-
-
-def test_the_longest_short_parsed_sentence_is_drawn(scores: Path, tmp_path: Path, run: Callable[..., str]) -> None:
-    picture = tmp_path / "figure.svg"
-    # Line 4 is the first of its length; another is unparsed, or has 13 words.
-    assert run(main, scores, picture) == f"attention of line 4 -> {picture}\n"
-    assert "line 2 ->" in run(main, scores, picture, "--sentence", 2)
-    run(main, scores, picture, "--sentence", 5)
-    assert "<!-- 4  s4w3 s4w4 -->" in picture.read_text(encoding="utf-8")
+def test_a_parsed_sentence_is_drawn(tmp_path: Path, run: Callable[..., str]) -> None:
+    scores, picture = tmp_path / "scores.jsonl", tmp_path / "figure.svg"
+    pairs = [attended(SOURCE, TARGET, None), replace(EXAMPLE, number=1)]
+    scores.write_text("".join(f"{pair.to_json()}\n" for pair in pairs), encoding="utf-8")
+    assert run(main, scores, picture) == f"attention of line 2 -> {picture}\n"
+    assert "<!-- 4  open now -->" in picture.read_text(encoding="utf-8")
+    assert "line 1 ->" in run(main, scores, picture, "--sentence", 1)
     scores.write_text(replace(EXAMPLE, phrases=None).to_json() + "\n", encoding="utf-8")
     with pytest.raises(InputError, match=r"scores\.jsonl, line 1: .*--trees"):
         run(main, scores, picture)

@@ -123,22 +123,6 @@ real = pytest.mark.skipif(
 
 
 @real
-def test_what_link_parser_says_of_some_sentences(parse: Parses) -> None:
-    sentences = {
-        "i can 't swim .": "(())",
-        " ".join(["word"] * 300): "(())",
-        "w" * 3000: "(())",
-        # one of 50 linkages; of 100, another
-        "today is the best day of my life .": "(S (X today) (X is) (NP (X the) (X best)) (NP (X day) (X of) (X my) "
-        "(X life)) (X .))",
-        # a word that it does not know
-        "jim resembles his father .": "(S (NP (X jim)) (VP (X resembles) (NP (X his) (X father))) (X .))",
-        "he ( a man ) left .": "(S (NP (NP (X he)) (NP (X -LRB-) (X a) (X man) (X -RRB-))) (VP (X left)) (X .))",
-    }
-    assert parse([*sentences]) == [*sentences.values()]
-
-
-@real
 @pytest.mark.skipif(not TANAKA.is_dir(), reason=f"{TANAKA} is not there")
 def test_the_trees_of_the_tanaka_corpus_are_reproduced(parse: Parses) -> None:
     source, trees = ((TANAKA / f"dev.{kind}").read_text(encoding="utf-8").splitlines() for kind in ("en", "tree"))
