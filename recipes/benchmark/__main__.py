@@ -130,8 +130,8 @@ def parse_arguments(words: Sequence[str]) -> argparse.Namespace:
     parser = make_parser(__doc__)
     parser.add_argument("command", choices=("train", "generate"))
     parser.add_argument("setups", nargs="+", metavar="'NAME: OPTIONS'", help="the cases to compare")
-    for option, number, unit in (("--updates", 8, "batches a round"), ("--rounds", 7, "rounds")):
-        parser.add_argument(option, type=count, default=number, help=f"{unit} (default: {number})")
+    parser.add_argument("--updates", type=count, default=8, help="batches a round (8)")
+    parser.add_argument("--rounds", type=count, default=7, help="rounds (7)")
     parser.add_argument("--vocabulary", type=count, help="entries of made-up dictionaries, fairseq's four included")
     parser.add_argument("--lengths", type=count, default=30, help="random words of a sentence, with its end (30)")
     parser.add_argument("--batch", type=count, default=80, help="random sentence pairs in a batch (80)")

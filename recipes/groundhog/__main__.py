@@ -70,15 +70,7 @@ def make_options(settings: Settings, arrays: dict[str, np.ndarray]) -> dict[str,
 
 
 def convert(model: Path, state: Path, vocabularies: tuple[Path, Path], languages: tuple[str, str], out: Path) -> None:
-    """Write ``out/checkpoint.pt`` and ``out/dict.LANGUAGE.txt``.
-
-    Args:
-        vocabularies: the source and target vocabularies.
-        languages: the source and target language, for the names of the dictionaries.
-
-    Raises:
-        InputError: an input is missing or damaged, the inputs do not match, or the model is of another kind.
-    """
+    """Write ``out/checkpoint.pt`` and ``out/dict.LANGUAGE.txt``; an InputError unless the four files fit together."""
     if languages[0] == languages[1]:
         raise InputError(f"both languages are {languages[0]!r}; give two, as -s en -t fr")
     settings = read_settings(state)

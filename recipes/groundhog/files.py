@@ -128,11 +128,7 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def read_settings(path: Path) -> Settings:
-    """Read the settings from the state file ``path``.
-
-    Raises:
-        InputError: a setting is missing, or the model is not the paper's RNNsearch or RNNencdec.
-    """
+    """Read the settings from the state file ``path``; an InputError unless they are the paper's models'."""
     state = read_json(path)
 
     def expect(key: str, value: Any) -> None:
@@ -167,11 +163,7 @@ def read_settings(path: Path) -> Settings:
 
 
 def read_words(path: Path, symbols: Symbols) -> list[str]:
-    """Read the words of the vocabulary file ``path``, in the order of their ids.
-
-    Raises:
-        InputError: it does not have one word for each id of a word, or a word cannot stand in a text.
-    """
+    """Read the words of the vocabulary file ``path``, in the order of their ids; an InputError unless they fit."""
     words = {number: word for word, number in read_json(path).items() if number not in (UNUSED, symbols.unknown)}
     if sorted(words) != symbols.words:
         raise InputError(f"{path}: its ids are not those of the model's {len(symbols.words):,} words; {MATCH}")
@@ -183,11 +175,7 @@ def read_words(path: Path, symbols: Symbols) -> list[str]:
 
 
 def read_arrays(path: Path, settings: Settings) -> dict[str, np.ndarray]:
-    """Read GroundHog's parameters, in float32.
-
-    Raises:
-        InputError: the file cannot be read, its arrays do not match ``settings``, or a number is not finite.
-    """
+    """Read GroundHog's parameters, in float32; an InputError unless they are finite, and those of ``settings``."""
     try:
         with np.load(path, allow_pickle=False) as archive:
             arrays = {name: archive[name].astype(np.float32) for name in archive.files}

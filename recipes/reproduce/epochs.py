@@ -75,11 +75,7 @@ def _read_simple(line: str) -> tuple[str, Statistics] | None:
 
 
 def read_train_log(path: Path) -> list[Epoch]:
-    """Read the finished epochs in the output of ``fairseq-train --log-format json``.
-
-    Raises:
-        InputError: the file cannot be read, holds no finished epoch, or does not say how long one took.
-    """
+    """Read the finished epochs in the output of ``fairseq-train --log-format json``; an InputError if there is none."""
     trained, _, validated = read_kinds(path)
     epochs: dict[float, Epoch] = {}  # one that was ended by --max-update, and went on later, has two lines
     for updates, train in trained.items():

@@ -70,11 +70,7 @@ def read_systems(files: Mapping[str, Path], reference: Path) -> dict[str, list[s
 
 
 def read_links(path: Path, source: Path) -> list[Links]:
-    """Read the links of each line of ``source``: ``0-0 1-2``, the source word first, both counted from 0.
-
-    Raises:
-        InputError: the file is bad, or has not as many lines as ``source``.
-    """
+    """Read the links of each line of ``source``, as ``0-0 1-2``: the source word first, both counted from 0."""
     links = []
     for number, line in enumerate(read_parallel(path, source)[0], 1):
         matches = [LINK.fullmatch(text) for text in line.split()]

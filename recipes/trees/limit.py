@@ -11,7 +11,7 @@ from rnnsearch_fairseq.command_line import count, make_parser, program
 from rnnsearch_fairseq.corpus.rows import Rows, add_languages, is_within, texts_of, write_rows
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.output import check_not_input
-from rnnsearch_fairseq.text.lines import check_text_files, read_lines
+from rnnsearch_fairseq.text.lines import read_pairs
 from rnnsearch_fairseq.text.trees import NO_PARSE
 
 
@@ -27,8 +27,7 @@ def main() -> None:
     endings = [ending for ending in (args.source_lang, args.target_lang, args.trees) if ending]
     text, out = (texts_of(name, *endings) for name in (args.text, args.out))
     check_not_input(out, text)
-    check_text_files(*text)
-    pairs = (row for row in zip(*map(read_lines, text)) if is_within(row[:2], args.max_words))
+    pairs = (row for row in read_pairs(*text) if is_within(row[:2], args.max_words))
     rows = Rows(row for row in pairs if NO_PARSE not in map(str.strip, row[2:]))
     if not rows:
         raise InputError(f"--max-words {args.max_words}: no pair of {args.text} is left; give a greater number")

@@ -16,7 +16,7 @@ from xml.etree.ElementTree import Element, ParseError, iterparse
 from rnnsearch_fairseq.command_line import make_parser, program
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.output import check_not_input, open_output
-from rnnsearch_fairseq.text.lines import check_text_files, read_lines
+from rnnsearch_fairseq.text.lines import read_pairs
 from rnnsearch_fairseq.text.trees import NO_PARSE, NoParse, Parse, first_difference, make_binary, read_penn
 
 
@@ -53,27 +53,20 @@ def main() -> None:
     parser.add_argument("--format", choices=READERS, required=True, help="the parser's format; see above")
     parser.add_argument("--output", type=Path, metavar="FILE", required=True, help="file of transitions to write")
     parser.add_argument("--lowercase", action="store_true", help="SOURCE was lowercased after it was parsed")
-    mismatch = "for a tree whose leaves are not the words: stop, or leave it out and count it (default: refuse)"
-    parser.add_argument("--mismatch", choices=("refuse", "no-parse"), default="refuse", help=mismatch)
     args = parser.parse_args()
     check_not_input(args.output, (args.source, args.parses))
-    check_text_files(args.source, args.parses)
     found: Counter[NoParse | None] = Counter()  # None: a tree
     with open_output(args.output) as out:
-        for number, (line, text) in enumerate(zip(read_lines(args.source), read_lines(args.parses), strict=True), 1):
-            words, parse = line.split(), READERS[args.format](text)
-            difference = first_difference(parse.words, words, args.lowercase) if isinstance(parse, Parse) else None
-            if difference is not None:
-                if args.mismatch == "refuse":
-                    raise InputError(
-                        f"{args.parses}, line {number}: {difference} in {args.source}; give the "
-                        "text that was parsed, --lowercase if it was lowercased then, or --mismatch no-parse to skip it"
-                    )
-                parse = NoParse.MISMATCH
-            is_parsed = isinstance(parse, Parse)
-            found[None if is_parsed else parse] += 1
-            out.write(f"{parse.transitions if is_parsed else NO_PARSE}\n".encode())
-        if found.keys() == {NoParse.UNUSABLE}:
+        for number, (line, text) in enumerate(read_pairs(args.source, args.parses), 1):
+            parse, transitions = READERS[args.format](text), NO_PARSE
+            if isinstance(parse, Parse):
+                transitions = parse.transitions
+                if difference := first_difference(parse.words, line.split(), args.lowercase):
+                    cure = "give the text that was parsed, or --lowercase if it was lowercased then"
+                    raise InputError(f"{args.parses}, line {number}: {difference} in {args.source}; {cure}")
+            found[None if isinstance(parse, Parse) else parse] += 1
+            out.write(f"{transitions}\n".encode())
+        if found.keys() <= {NoParse.UNUSABLE}:
             raise InputError(f"{args.parses}: nothing in it can be read as --format {args.format}; give its own format")
     print(f"{found.total():,} sentences, {found.pop(None, 0):,} parsed -> {args.output}")
     for failure, count in found.items():

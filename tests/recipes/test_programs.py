@@ -60,7 +60,6 @@ PENN = {
 }
 WITHOUT_A_PARSE = "6 sentences, 4 parsed -> tree\n  1 without a parse: empty.*\n  1 without a parse: unusable"
 UPPER = {"en": ["he slept in the us"], "parses": ["(S He slept (PP in (NP the US)))"]}
-MIXED = {"en": ["a", "b c", "d"], "parses": ["(A a)", "(S b)", "(D d)"]}
 ENJU = {
     "en": ["&quot; b .", "a b ."],
     "parses": [
@@ -137,12 +136,6 @@ PAIRS = ["en", "fr"]
         (f"{CONTROLS} random", {"trees": [FOUR] * 3}, {"out": [FOUR, "S S S R S R R", "S S R S S R R"]}, ""),
         (f"{TRANSITIONS} penn", PENN, {"tree": ["S S S R R", "-", SAME, "S S S R R", "-", "S"]}, WITHOUT_A_PARSE),
         (f"{TRANSITIONS} penn --lowercase", UPPER, {"tree": ["S S S S S R R R R"]}, ""),
-        (
-            f"{TRANSITIONS} penn --mismatch no-parse",
-            MIXED,
-            {"tree": ["S", "-", "S"]},
-            "1 without a parse: .*leaves are not",
-        ),
         (f"{TRANSITIONS} enju", ENJU, {"tree": ["S S R", "-"]}, "1 without a parse: status other than success"),
         (
             "docs_en_fr.lengths text out -s en -t fr --most 3 --longest 20",
