@@ -1,3 +1,0 @@
-"""What the tests of pictures share."""
-
-from tests.plots.conftest import figures, run  # noqa: F401
