@@ -120,7 +120,7 @@ def test_quickstarts_model_reads_sentences_as_people_write_them(recipes: Path, t
     """Its own commands, with fewer sentences and updates; stopped by Ctrl-C, and started again."""
     script, out = recipes / "quickstart.sh", tmp_path / "out"
     text = script.read_text().replace("--max-epoch 5", "--max-update 20")
-    script.write_text(text.replace("tool grammar", "tool grammar --train 2000 --test 100"))
+    script.write_text(text.replace("tool grammar", "tool grammar --train 2000 --valid 50 --test 20"))
     command = ["bash", script, "--out", out]
     _, status, said = stop(command, out / "log", r"begin training epoch (1)", signal.SIGINT)
     assert status == 130 and "failed" not in said, said
@@ -131,7 +131,7 @@ def test_quickstarts_model_reads_sentences_as_people_write_them(recipes: Path, t
     assert printed.returncode == 0, printed.stdout
     assert re.search(r"^  update 10 of 885 \| perplexity [\d.]+$", printed.stdout, re.MULTILINE)
     assert f"@ {stopped} updates)" in (out / "log").read_text().partition("Loaded checkpoint")[2]
-    assert len((out / "test.hyp.fr").read_text().splitlines()) == 100
+    assert len((out / "test.hyp.fr").read_text().splitlines()) == 20
     assert "BLEU|" in printed.stdout and (out / "alignment.png").exists()
     (words,) = re.findall(r"^  rnnsearch translate (.*)", printed.stdout, re.MULTILINE)
     read = tmp_path / "read.jsonl"
@@ -146,7 +146,7 @@ def test_quickstarts_model_reads_sentences_as_people_write_them(recipes: Path, t
 @pytest.mark.slow
 @pytest.mark.train
 def test_reproduce_is_killed_and_goes_on(recipes: Path, tmp_path: Path) -> None:
-    write_corpus(tmp_path / "text", {"train": 300, "valid": 10, "test": 30})
+    write_corpus(tmp_path / "text", {"train": 300, "valid": 10, "test": 20})
     out = tmp_path / "out"
     command = ["bash", recipes / "reproduce/run.sh", "--tokens", tmp_path / "text", "--src", "en", "--trg", "fr"]
     command += ["--models", "RNNencdec-30,RNNsearch-50", "--budget", "24", "--interval", "8", "--words", "200"]

@@ -144,7 +144,7 @@ class EriguchiRuns:
         log = self.folder / name / LOG
         epochs = read_train_log(log)
         best = best_epoch(epochs)
-        if best is None:
+        if best is None or best.dev_ppl is None:
             raise InputError(f"{log}: no epoch was validated; train without --disable-validation")
         counts = [f"{int(count.replace(',', '')) / 1e6:.2f}" for count in PARAMETERS.findall(read_log(log))]
         training = [(counts or ["–"])[-1], f"{best.number} of {epochs[-1].number}", f"{best.dev_ppl:.2f}"]

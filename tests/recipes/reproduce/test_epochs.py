@@ -64,14 +64,6 @@ def test_a_curve_has_the_updates_of_the_log_and_interpolated_times(tmp_path: Pat
     assert dev == [Point(60, 16, 40.5, None), Point(150, 60, 40.5, None), Point(180, 72, 40.5, 31.2)]
 
 
-def test_what_was_trained_again_replaces_a_curve_from_there_on(tmp_path: Path) -> None:
-    lines = [inner_line(50, 90), valid_line(1, 5, updates=60), inner_line(100, 80), valid_line(1, 5, updates=100)]
-    again = [inner_line(100, 79, 20), inner_line(150, 70)]
-    train, dev = curve(tmp_path, *lines, train_line(1), inner_line(150, 75), *again)
-    assert train == [Point(50, 10, 90, None), Point(100, 30, 79, None), Point(150, 40, 70, None)]
-    assert [point.updates for point in dev] == [60]
-
-
 def test_logs_that_say_too_little_are_refused(tmp_path: Path) -> None:
     for lines in (LINES[:-1], [train_line(7).replace("train_wall", "other")]):
         with pytest.raises(InputError, match=r"train\.log"):
