@@ -91,8 +91,6 @@ def report(seeds: Sequence[BahdanauRuns], longest: float, folder: Path) -> list[
         picture = folder / ("figure-2.png" if number == 1 else f"figure-2-runs-{number}.png")
         scores.append([table_1(runs), table_2(runs), figure_2(runs, longest, picture)])
         alignments.append([alignment_errors(runs), monotony(runs)])
-        if runs.ignored:
-            alignments[-1][-1][1].append(escape(f"In no table: {', '.join(runs.ignored)}."))
     sections = [*claims(seeds, longest), *scores[0], figure_3(seeds[0], folder), table_3(seeds[0])]
     sections += [significance(seeds), *alignments[0]]
     for number, further in enumerate(zip(scores[1:], alignments[1:]), 2):

@@ -47,7 +47,6 @@ class BahdanauRuns:
         self.folders = {NAMES.get(path.name, path.name): path for path in models}
         if not self.folders:
             raise InputError(f"{folder}: holds no run; give a folder that has RNNsearch-50/{TRANSLATIONS} and the like")
-        self.ignored = [path.name for path in folders if path not in models and path.name not in (DATA, OTHERS)]
         self._source, reference = (self.data / f"test.{language}" for language in (source_lang, target_lang))
         self.test = TestSet(*read_parallel(self._source, reference))
         self.dictionaries = [self.data / f"dict.{language}.txt" for language in (source_lang, target_lang)]

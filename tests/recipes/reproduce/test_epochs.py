@@ -49,12 +49,6 @@ def test_an_epoch_that_is_trained_again_replaces_itself_and_those_after_it(tmp_p
         assert [(epoch.number, epoch.seconds, epoch.dev_loss) for epoch in resumed] == [(1, 60, 6), *expected]
 
 
-@pytest.mark.parametrize("losses", [(6, 5.5), ("nan", 5.5)])
-def test_of_several_validations_the_best_counts(tmp_path: Path, losses: tuple[float | str, float]) -> None:
-    (epoch,) = epochs(tmp_path, valid_line(1, losses[0], updates=50), valid_line(1, losses[1]), train_line(1))
-    assert epoch.dev_loss == 5.5
-
-
 def test_a_curve_has_the_updates_of_the_log_and_interpolated_times(tmp_path: Path) -> None:
     validated = [valid_line(1, 5, updates=updates) for updates in (60, 150)]
     lines = [inner_line(50, 90), validated[0], inner_line(100, 80, 30), inner_line(150, 70, 20), validated[1]]

@@ -131,14 +131,12 @@ def test_alignments_are_drawn_compared_with_gold_ones_and_kept_as_links(adadelta
 def test_missing_files_are_named_and_bad_runs_refused(adadelta: Path, tmp_path: Path) -> None:
     for path in ("Adam/groundhog.tok", "Adam/nounk.tok", "data/dict.fr.txt", "data/test.align"):
         (adadelta / path).unlink()
-    (adadelta / "old").mkdir()
     options = ["-s", "en", "-t", "fr", "--long", 61, "--output", tmp_path / "out"]
     printed_by(report.main, adadelta, *options)
     made = sections(tmp_path / "out/report.md")
     lacking = "the dictionaries, which tell unknown words, Adam (no groundhog.tok, no nounk.tok)"
     assert f"Missing: {lacking}." in made["Table 1: BLEU"]
     assert "Missing: a model with groundhog.jsonl." in made["Figure 3: alignments"]
-    assert "In no table: old." in made["Monotony of alignments"]
     assert "No sentence has 61 words or more; the longest has 60." in made["Table 3: long sentences"]
     write(adadelta / "others/moses", ["un"])
     with pytest.raises(InputError, match="moses: ends at line 1"):
