@@ -21,7 +21,7 @@ from rnnsearch_fairseq.inference.scoring import batches, score_batch
 from rnnsearch_fairseq.modules.forest import Tree, build_forest
 from rnnsearch_fairseq.modules.symbols import PAD, UNK
 from rnnsearch_fairseq.modules.tree_lstm import Forest
-from rnnsearch_fairseq.search import BeamSearch, Hypothesis, OnStep, SearchOptions, make_search, search_model
+from rnnsearch_fairseq.search import BeamSearch, Hypothesis, OnStep, SearchModel, SearchOptions, make_search
 from rnnsearch_fairseq.text.codec import make_codecs
 from rnnsearch_fairseq.text.markup import known_characters, mask
 from rnnsearch_fairseq.text.passage import Passage
@@ -139,7 +139,7 @@ class Translator:
         except (RuntimeError, AssertionError, TypeError) as error:
             raise InputError(f"the device {device} cannot be used; give cpu, cuda or auto ({quote(error)})") from error
         self._members = members
-        self._model = search_model([(network.encoder, network.decoder) for network in self.networks])
+        self._model = SearchModel([(network.encoder, network.decoder) for network in self.networks])
         self.reads_trees = any(getattr(network.encoder, "tree_lstm", None) is not None for network in self.networks)
         self.has_attention = any(getattr(member.config, "context", "attention") != "last" for member in members)
         self.dictionary: dict[str, str] | None = None

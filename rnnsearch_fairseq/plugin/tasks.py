@@ -27,7 +27,7 @@ from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.modules.symbols import EOS, PAD
 from rnnsearch_fairseq.modules.tree_lstm import Forest
 from rnnsearch_fairseq.plugin.data import LimitedPairs, PooledPairs, ReshuffledPairs, TreePairs, longer_side
-from rnnsearch_fairseq.search import BeamSearch, Hypothesis, SearchModel, SearchOptions, make_search, search_model
+from rnnsearch_fairseq.search import BeamSearch, Hypothesis, SearchModel, SearchOptions, make_search
 from rnnsearch_fairseq.search.options import SEARCHES
 from rnnsearch_fairseq.search.steps import without_garbage_collection
 from rnnsearch_fairseq.text.preparation import RECORD, find_preparations
@@ -201,7 +201,7 @@ class Generator:
         """Translate a batch: fairseq's hypotheses of each sentence, best first. ``models`` are the constructor's."""
         words, trees = sample["net_input"]["src_tokens"], sample["net_input"].get("trees")
         if self.search_model is None:
-            self.search_model = search_model(list(map(halves, self.models)))
+            self.search_model = SearchModel(list(map(halves, self.models)))
         batch = self.search.search(self.search_model, words, None if trees is None else Forest(*trees))
         return [[self._convert(hypothesis, row) for hypothesis in best] for best, row in zip(batch, words.cpu())]
 

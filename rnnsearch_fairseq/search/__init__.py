@@ -6,13 +6,13 @@ from pathlib import Path
 from rnnsearch_fairseq.search.beam import FairseqBeam
 from rnnsearch_fairseq.search.groundhog import GroundhogBeam, GroundhogSearch
 from rnnsearch_fairseq.search.length_statistics import LengthStatistics
-from rnnsearch_fairseq.search.models import mean_attention, search_model, select_rows
+from rnnsearch_fairseq.search.models import SearchModel, mean_attention, select_rows
 from rnnsearch_fairseq.search.options import SearchOptions
-from rnnsearch_fairseq.search.steps import BeamSearch, Hypothesis, OnStep, SearchModel
+from rnnsearch_fairseq.search.steps import BeamSearch, Hypothesis, OnStep
 from rnnsearch_fairseq.search.tree2seq import Tree2SeqBeam
 
 __all__ = ["BeamSearch", "Hypothesis", "OnStep", "SearchModel", "SearchOptions"]
-__all__ += ["make_search", "mean_attention", "search_model", "select_rows"]
+__all__ += ["make_search", "mean_attention", "select_rows"]
 
 
 def make_search(options: SearchOptions) -> BeamSearch:

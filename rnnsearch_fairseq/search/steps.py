@@ -1,7 +1,4 @@
-"""The steps that all beam searches share. A search differs from others in the beam of a single sentence.
-
-``SearchModel`` is a search's view of a model, and ``Hypothesis`` its result.
-"""
+"""The steps that all beam searches share. A search differs from others in the beam of a single sentence."""
 
 import gc
 import math
@@ -10,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import accumulate, islice
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -20,6 +17,7 @@ from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.modules.fused.search_step import pad_sentences
 from rnnsearch_fairseq.modules.symbols import EOS, PAD, UNK
 from rnnsearch_fairseq.modules.tree_lstm import Forest
+from rnnsearch_fairseq.search.models import SearchModel, send
 from rnnsearch_fairseq.search.options import SearchOptions
 
 GROUP = 64  # words in a group: the search looks for the best groups first
@@ -40,32 +38,6 @@ class Hypothesis:
     score: float
     logprobs: Tensor
     weights: Tensor | None
-
-
-class SearchModel(Protocol):
-    """A model, or an ensemble, as a search sees it. A state holds rows: the unfinished hypotheses of all sentences.
-
-    The rows of a sentence are adjacent, and the sentences keep the order of the batch.
-    """
-
-    def begin(self, words: Tensor, forest: Forest | None) -> Any:
-        """The state before the first target word, one row a sentence.
-
-        Args:
-            words: int64 ``(batch, src_len)``, each sentence ended by end-of-sentence, padded right or left.
-            forest: the sentences' trees, for a model that reads trees.
-        """
-
-    def step(self, words: Tensor, state: Any) -> tuple[Tensor, Tensor | None, Any]:
-        """Score the next words, given the last word of each row ``(rows,)``, end-of-sentence at the beginning.
-
-        Returns:
-            Log-probabilities in float32 at least, which the caller may overwrite, ``(rows, K_y)``; the attention
-            ``(rows, source columns)`` or None; and the state with these words.
-        """
-
-    def select(self, state: Any, rows: Sequence[int]) -> Any:
-        """The state of the chosen ``rows``, in this order; a row may be chosen several times."""
 
 
 class Candidate(NamedTuple):
@@ -264,12 +236,6 @@ class BeamSearch:
                 best_rows = accumulate(sizes[:-1], initial=0)
                 batch.on_step({sentence: trace_back(history, row) for (sentence, _), row in zip(live, best_rows)})
         return read_hypotheses(beams, history, options.unkpen)
-
-
-def send(values: Sequence[Any], device: torch.device) -> Tensor:
-    """``values`` as a tensor on ``device``, without waiting for a GPU's earlier work: float64, int64 or bool."""
-    tensor = torch.from_numpy(np.array(values))  # NumPy converts lists several times as fast as PyTorch
-    return tensor.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else tensor
 
 
 def receive(tensor: Tensor) -> list[Any]:

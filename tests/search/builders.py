@@ -9,7 +9,7 @@ from fairseq.sequence_generator import SequenceGenerator
 
 from rnnsearch_fairseq.modules.tree_lstm import Forest
 from rnnsearch_fairseq.plugin.tasks import halves
-from rnnsearch_fairseq.search import Hypothesis, OnStep, SearchOptions, make_search, search_model
+from rnnsearch_fairseq.search import Hypothesis, OnStep, SearchModel, SearchOptions, make_search
 from tests.builders import UNK
 
 FAIRSEQS_NAMES = {"beam": "beam_size", "lenpen": "len_penalty", "unkpen": "unk_penalty"}
@@ -21,7 +21,7 @@ def search(
 ) -> list[list[Hypothesis]]:
     trees = sample["net_input"].get("trees")
     words, forest = sample["net_input"]["src_tokens"], None if trees is None else Forest(*trees)
-    model = search_model([halves(model) for model in models])
+    model = SearchModel([halves(model) for model in models])
     return make_search(SearchOptions(**options)).search(model, words, forest, on_step)
 
 

@@ -20,7 +20,7 @@ from rnnsearch_fairseq.modules.lstm import LSTM
 from rnnsearch_fairseq.modules.rnnsearch import RNNsearch, RNNsearchConfig
 from rnnsearch_fairseq.modules.tree2seq import Tree2Seq, Tree2SeqConfig
 from rnnsearch_fairseq.modules.tree_lstm import Forest, TreeLSTM
-from rnnsearch_fairseq.search import SearchOptions, make_search, search_model
+from rnnsearch_fairseq.search import SearchModel, SearchOptions, make_search
 from tests.builders import EOS, PAD, pad, randomize
 from tests.plugin import builders as trees
 
@@ -62,7 +62,7 @@ def forward(network: nn.Module, previous: Tensor) -> Tensor:
 
 def check_search(network: nn.Module) -> None:
     """The search's ln p of its words are the network's, and a greedy search takes the network's best words."""
-    model = search_model([(network.encoder, network.decoder)])
+    model = SearchModel([(network.encoder, network.decoder)])
     for beam in (1, 3):
         found = make_search(SearchOptions(beam=beam, max_len_b=LIMIT)).search(model, SAMPLE["src_tokens"], FOREST)
         for rank in range(min(map(len, found))):
