@@ -24,12 +24,7 @@ def like(model: Tensor, *tensors: Tensor) -> list[Tensor]:
 
 
 def update_unit(
-    activations: Tensor,
-    state: Tensor,
-    gates: Tensor | None,
-    times_reset: Product,
-    reset_state: Tensor,
-    after: Tensor,
+    activations: Tensor, state: Tensor, gates: Tensor | None, times_reset: Product, reset_state: Tensor, after: Tensor
 ) -> None:
     """One step of the gated unit (A.1.1): write r ∘ s_{i-1} into ``reset_state`` and s_i into ``after``.
 
@@ -64,22 +59,17 @@ def update_unit_backward(
     Of dL/ds_{i-1}, all parts are added to ``grad_state`` except those through the matrices U_z and U_r.
     ``grad_after`` is dL/ds_i, ``state`` s_{i-1}, and ``times_reset`` the product with U^T.
     """
-    candidate, update, reset = activations.chunk(3, dim=1)
-    grad_candidate, grad_update, grad_reset = grads.chunk(3, dim=1)
-    _update_state_backward(candidate, update, state, grad_after, grad_candidate, grad_update, grad_state)
-    _open_gates_backward(reset, state, times_reset(grad_candidate), grad_reset, grad_state)
+    *activated, reset = activations.chunk(3, dim=1)
+    *grad_sums, grad_reset = grads.chunk(3, dim=1)
+    _update_state_backward(activated, state, grad_after, grad_sums, grad_state)
+    _open_gates_backward(reset, state, times_reset(grad_sums[0]), grad_reset, grad_state)
 
 
 @compiled
 def _update_state_backward(
-    candidate: Tensor,
-    update: Tensor,
-    state: Tensor,
-    grad_after: Tensor,
-    grad_candidate: Tensor,
-    grad_update: Tensor,
-    grad_state: Tensor,
+    activations: Sequence[Tensor], state: Tensor, grad_after: Tensor, grads: Sequence[Tensor], grad_state: Tensor
 ) -> None:
+    (candidate, update), (grad_candidate, grad_update) = activations, grads
     through_update = grad_after * update
     grad_state.add_(grad_after).sub_(through_update)
     tanh_backward(through_update, candidate, grad_input=grad_candidate)
@@ -128,59 +118,43 @@ def _softmax_backward(through_context: Tensor, weights: Tensor, grad_weights: Te
     return grad_alpha.mul_(weights)
 
 
-class Alignment:
-    """The alignment model at one position after the other.
+def make_sigmoids(keys: Tensor) -> Tensor | None:
+    """The memory for the σ of :func:`align` ``(batch, src_len, n')``; None on a GPU.
 
-    The ``keys`` are the U_a h_j ``(batch, src_len, n')``, and ``energy`` is v_a ``(n',)``. A query is W_a s_{i-1}
-    ``(batch, n')``. For tanh(a) = 2 σ(2a) - 1, only σ(2a) is computed: on a processor of AMD, PyTorch's sigmoid takes a
-    sixth of its tanh's time. The backward pass computes it again. On a GPU the σ are not stored: they are compiled
-    together with the sums over them.
+    There the σ are not stored, but compiled together with the sums over them.
     """
-
-    def __init__(self, keys: Tensor, energy: Tensor) -> None:
-        self.keys, self.energy = keys, energy
-        self.sigmoids = None if keys.device.type == "cuda" else torch.empty_like(keys)
-
-    def __call__(self, query: Tensor) -> Tensor:
-        """The energies ``(batch, src_len)`` up to a constant, which does not change their softmax."""
-        return _align(query, self.keys, self.energy, self.sigmoids)
-
-    def backward(
-        self, query: Tensor, grad_energies: Tensor, grad_query: Tensor, grad_keys: Tensor, grad_energy: Tensor
-    ) -> None:
-        """Write the gradient of the query; add to the gradients of the keys and of v_a, which are in float32 at least.
-
-        ``grad_keys`` ``(batch, src_len, n')`` is to be multiplied by v_a after the last position. ``grad_energy``
-        ``(batch, n')`` has one gradient of v_a for each sentence.
-        """
-        tensors = (query, self.keys, self.energy, self.sigmoids, grad_energies)
-        _align_backward(*tensors, grad_query, grad_keys, grad_energy)
+    return None if keys.device.type == "cuda" else torch.empty_like(keys)
 
 
-def _sigmoids(query: Tensor, keys: Tensor, out: Tensor | None) -> Tensor:
+def _squash(query: Tensor, keys: Tensor, out: Tensor | None) -> Tensor:
     return torch.add(2 * query.unsqueeze(1), keys, alpha=2, out=out).sigmoid_()
 
 
 @compiled
-def _align(query: Tensor, keys: Tensor, energy: Tensor, sigmoids: Tensor | None) -> Tensor:
+def align(query: Tensor, keys: Tensor, energy: Tensor, sigmoids: Tensor | None) -> Tensor:
+    """The energies ``(batch, src_len)`` of the alignment model up to a constant, which does not change their softmax.
+
+    The ``query`` is W_a s_{i-1} ``(batch, n')``, the ``keys`` are the U_a h_j ``(batch, src_len, n')``, and ``energy``
+    is v_a ``(n',)``. For tanh(a) = 2 σ(2a) - 1, only σ(2a) is computed, into ``sigmoids``: on a processor of AMD,
+    PyTorch's sigmoid takes a sixth of its tanh's time.
+    """
     if sigmoids is None:
-        return (_sigmoids(query, keys, None) * (2 * energy)).sum(dim=2)
-    return _sigmoids(query, keys, sigmoids) @ (2 * energy)
+        return (_squash(query, keys, None) * (2 * energy)).sum(dim=2)
+    return _squash(query, keys, sigmoids) @ (2 * energy)
 
 
 @compiled
-def _align_backward(
-    query: Tensor,
-    keys: Tensor,
-    energy: Tensor,
-    sigmoids: Tensor | None,
-    grad_energies: Tensor,
-    grad_query: Tensor,
-    grad_keys: Tensor,
-    grad_energy: Tensor,
+def align_backward(
+    query: Tensor, keys: Tensor, energy: Tensor, sigmoids: Tensor | None, grad_energies: Tensor, *grads: Tensor
 ) -> None:
+    """Compute the σ of :func:`align` again; ``grads`` are those of the query, the keys and v_a.
+
+    The first one is written. The others, in float32 at least, are added to. That of the keys ``(batch, src_len, n')``
+    is to be multiplied by v_a after the last position, and that of v_a ``(batch, n')`` is one for each sentence.
+    """
+    grad_query, grad_keys, grad_energy = grads
     weigh = _weigh_by_product if sigmoids is not None else _weigh_by_sum
-    sigmoids = _sigmoids(query, keys, sigmoids)
+    sigmoids = _squash(query, keys, sigmoids)
     grad_energies = grad_energies.to(sigmoids.dtype)
     if weigh is _weigh_by_product and grad_energy.dtype == sigmoids.dtype:
         grad_energy.unsqueeze(1).baddbmm_(grad_energies.unsqueeze(1), sigmoids, alpha=2)
@@ -222,35 +196,19 @@ def _apply_cell(gates: Sequence[Tensor], child_cells: Sequence[Tensor], hidden: 
     torch.tanh(cell, out=hidden).mul_(out_gate)
 
 
-def apply_cell_backward(
-    gates: Tensor,
-    child_cells: Tensor,
-    cell: Tensor,
-    grad_hidden: Tensor,
-    grad_cell: Tensor,
-    grad_gates: Tensor,
-    grad_child_cells: Tensor,
-) -> None:
-    """Write the gradients of the sums into ``grad_gates``, and add those of the c_m to ``grad_child_cells``.
+def apply_cell_backward(gates: Tensor, child_cells: Tensor, cell: Tensor, *grads: Tensor) -> None:
+    """The other direction; ``gates``, ``child_cells`` and ``cell`` are as :func:`apply_cell` leaves them.
 
-    ``gates``, ``child_cells`` and ``cell`` are as :func:`apply_cell` leaves them. ``grad_hidden`` and ``grad_cell`` are
-    the gradients of h and c.
+    ``grads`` are the gradients of h, of c, of the sums, which are written, and of the c_m, which are added to.
     """
-    size = cell.size(1)
+    grad_hidden, grad_cell, grad_gates, grad_child_cells = grads
     tensors = (gates, child_cells, grad_gates, grad_child_cells)
-    _apply_cell_backward(*(tensor.split(size, dim=1) for tensor in tensors), cell, grad_hidden, grad_cell)
+    _apply_cell_backward(cell, grad_hidden, grad_cell, *(tensor.split(cell.size(1), dim=1) for tensor in tensors))
 
 
 @compiled
-def _apply_cell_backward(
-    gates: Sequence[Tensor],
-    child_cells: Sequence[Tensor],
-    grad_gates: Sequence[Tensor],
-    grad_child_cells: Sequence[Tensor],
-    cell: Tensor,
-    grad_hidden: Tensor,
-    grad_cell: Tensor,
-) -> None:
+def _apply_cell_backward(cell: Tensor, grad_hidden: Tensor, grad_cell: Tensor, *parts: Sequence[Tensor]) -> None:
+    gates, child_cells, grad_gates, grad_child_cells = parts
     in_gate, *forget_gates, out_gate, candidate = gates
     grad_in, *grad_forget_gates, grad_out, grad_candidate = grad_gates
     squashed = torch.tanh(cell)

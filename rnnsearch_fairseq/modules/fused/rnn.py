@@ -190,13 +190,14 @@ def _attending_scan(
     contexts = projected.new_empty(steps, batch, annotations.size(-1))
     precise = torch.promote_types(projected.dtype, torch.float32)
     weights = projected.new_empty(steps, batch, keys.size(1), dtype=precise)
-    memory, align = Memory(annotations, keys, padding_mask), kernels.Alignment(keys, energy)
+    memory, sigmoids = Memory(annotations, keys, padding_mask), kernels.make_sigmoids(keys)
     times_recurrent, times_reset, times_context = map(packed_matmul, (recurrent, reset_weight, context_weight))
     gates, query = (part.unbind() for part in products.split([2 * size, keys.size(-1)], dim=2))
     product, context, state, activation = (t.unbind() for t in (products, contexts, states, activations))
     for i in range(steps):
         times_recurrent(state[i], None, product[i])
-        kernels.attend(align(query[i]), memory, weights[i], context[i])
+        energies = kernels.align(query[i], keys, energy, sigmoids)
+        kernels.attend(energies, memory, weights[i], context[i])
         if i < updates:
             times_context(context[i], activation[i], activation[i])
             kernels.update_unit(activation[i], state[i], gates[i], times_reset, resets[i], state[i + 1])
@@ -205,23 +206,11 @@ def _attending_scan(
 
 @recorded
 def _attending_scan_backward(
-    grad_states: Tensor,
-    grad_contexts: Tensor,
-    grad_weights: Tensor,
-    recurrent: Tensor,
-    reset_weight: Tensor,
-    context_weight: Tensor,
-    energy: Tensor,
-    annotations: Tensor,
-    keys: Tensor,
-    states: Tensor,
-    contexts: Tensor,
-    weights: Tensor,
-    resets: Tensor,
-    activations: Tensor,
-    products: Tensor,
+    grad_states: Tensor, grad_contexts: Tensor, grad_weights: Tensor, *saved: Tensor
 ) -> tuple[Tensor, ...]:
-    """The gradients of the first eight arguments of :func:`_attending_scan`."""
+    """The gradients of the first eight arguments of :func:`_attending_scan`; its tensors and results are ``saved``."""
+    recurrent, reset_weight, context_weight, energy, annotations, keys = saved[:6]
+    states, contexts, weights, resets, activations, products = saved[6:]
     (steps, batch), updates, size = contexts.shape[:2], len(activations), states.size(-1)
     # Side by side, the gradients of the sums of s~, z and r, and of the queries.
     grads = activations.new_empty(steps, batch, 3 * size + keys.size(-1))
@@ -233,7 +222,7 @@ def _attending_scan_backward(
     # At least float32: in half precision a sum over all positions loses the small terms.
     queries = products[..., 2 * size :]
     grad_keys, grad_energies = (torch.zeros_like(tensor, dtype=weights.dtype) for tensor in (keys, queries[0]))
-    align = kernels.Alignment(keys, energy)
+    sigmoids = kernels.make_sigmoids(keys)
     transposed = (recurrent.T, reset_weight.T, context_weight.T)
     times_recurrent, times_reset, times_context = map(packed_matmul, transposed)
     grad_sums, grad_products = grads[..., : 3 * size].unbind(), grads[..., size:].unbind()
@@ -247,7 +236,8 @@ def _attending_scan_backward(
             )
             times_context(grad_sums[i], context_grad[i], context_grad[i])
         energies_grad = kernels.attend_backward(annotations, weights[i], weight_grad[i], context_grad[i])
-        align.backward(query[i], energies_grad, grad_query[i], grad_keys, grad_energies)
+        given = (query[i], keys, energy, sigmoids, energies_grad)
+        kernels.align_backward(*given, grad_query[i], grad_keys, grad_energies)
         times_recurrent(grad_products[i], state_grad[i], state_grad[i])
     flat = grads.flatten(0, 1)
     update_grads = flat[: updates * batch, : 3 * size]

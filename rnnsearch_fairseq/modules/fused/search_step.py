@@ -21,8 +21,8 @@ class SearchStep:
     decoder. Products that depend on the previous word only, [W; W_z; W_r] E y and V_o E y with their biases, are looked
     up in a table ``(K_y, 3n + k l)``, unless it is large, as with the paper's sizes. The matrices that multiply the
     context multiply the annotations instead, once for each sentence: C c_i = sum_j alpha_ij (C h_j). The alignment
-    model's tanh(a) is 2 σ(2a) - 1, as in :class:`~rnnsearch_fairseq.modules.fused.kernels.Alignment`, so that W_a,
-    U_a h_j and v_a are doubled beforehand. When the decoder's parameters change, make a new step.
+    model's tanh(a) is 2 σ(2a) - 1, as in :func:`~rnnsearch_fairseq.modules.fused.kernels.align`, so that W_a, U_a h_j
+    and v_a are doubled beforehand. When the decoder's parameters change, make a new step.
     """
 
     @torch.no_grad()

@@ -243,12 +243,11 @@ class _DecoderScan(torch.autograd.Function):
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, grad_attended: Tensor, grad_weights: Tensor) -> tuple[Tensor | None, ...]:
-        recurrent, combining, states, vectors, weights, gates, cells = ctx.saved_tensors
+        _, _, states, vectors, weights, _, cells = ctx.saved_tensors
         words, size = ctx.words, cells.size(1)
         grads = words.pack(grad_attended), words.pack(grad_weights)
-        grad_gates, grad_sums, grad_scores, grad_vectors, grad_cells = _decoder_scan_backward(
-            *grads, recurrent, combining, states, vectors, weights, gates, cells, words.counts
-        )
+        gradients = _decoder_scan_backward(*grads, words.counts, *ctx.saved_tensors)
+        grad_gates, grad_sums, grad_scores, grad_vectors, grad_cells = gradients
         # The gradient of a state has two parts: through the context, weighted by alpha, and through its score.
         factors = torch.cat([words.unpack(weights), words.unpack(grad_scores)], dim=1).mT.to(states.dtype)
         grad_contexts, hiddens = words.unpack(grad_vectors[:, 2 * size :]), words.unpack(vectors[:, size : 2 * size])
@@ -305,18 +304,10 @@ def _decoder_scan(
 
 @recorded
 def _decoder_scan_backward(
-    grad_attended: Tensor,
-    grad_weights: Tensor,
-    recurrent: Tensor,
-    combining: Tensor,
-    states: Tensor,
-    vectors: Tensor,
-    weights: Tensor,
-    gates: Tensor,
-    cells: Tensor,
-    counts: tuple[int, ...],
+    grad_attended: Tensor, grad_weights: Tensor, counts: tuple[int, ...], *saved: Tensor
 ) -> tuple[Tensor, ...]:
     """The gradients of the gates' sums, W_d [s_j; d_j] + b_d, the scores, [s~_j; s_j; d_j] and c, packed."""
+    recurrent, combining, states, vectors, weights, gates, cells = saved
     size = cells.size(1)
     grad_gates = torch.empty_like(gates)
     grad_sums = torch.empty_like(cells)

@@ -99,14 +99,15 @@ def test_attention_to_a_long_source_is_exact_in_half_precision(dtype: torch.dtyp
     ((alpha * grad_weights).sum() + (context * grad_context.double()).sum()).backward()
 
     weights, memory = torch.empty(BATCH, SOURCE), Memory(annotations, keys, MASK)
-    align, without_energy = kernels.Alignment(keys, energy), kernels.Alignment(keys, 0 * energy)
+    sigmoids = kernels.make_sigmoids(keys)
     # With equal energies only the softmax rounds: each of 300 words has the weight 1 / 300.
-    kernels.attend(without_energy(query), memory, weights, torch.empty_like(grad_context))
+    equal = kernels.align(query, keys, 0 * energy, sigmoids)
+    kernels.attend(equal, memory, weights, torch.empty_like(grad_context))
     torch.testing.assert_close(weights[0], torch.full((SOURCE,), 1 / SOURCE), rtol=1e-6, atol=0)
-    kernels.attend(align(query), memory, weights, torch.empty_like(grad_context))
+    kernels.attend(kernels.align(query, keys, energy, sigmoids), memory, weights, torch.empty_like(grad_context))
     assert (weights[MASK] == 0).all()
     grad_query, grad_keys, grad_energy = torch.empty_like(query), torch.zeros(keys.shape), torch.zeros(BATCH, UNITS)
     grad_energies = kernels.attend_backward(annotations, weights, grad_weights, grad_context)
-    align.backward(query, grad_energies, grad_query, grad_keys, grad_energy)
+    kernels.align_backward(query, keys, energy, sigmoids, grad_energies, grad_query, grad_keys, grad_energy)
     for computed, tensor in zip((grad_query, grad_keys * energy, grad_energy.sum(dim=0)), exact, strict=True):
         assert (computed.double() - tensor.grad).norm() / tensor.grad.norm() < limit
