@@ -1,30 +1,9 @@
-"""BlackOut (Ji et al., 2016), the training cost of Eriguchi, Hashimoto and Tsuruoka (2016), Section 3.4."""
+"""The negatives of BlackOut (Ji et al., 2016), whose cost is in :mod:`~rnnsearch_fairseq.modules.fused.blackout`."""
 
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
-
-
-def blackout_loss(
-    features: Tensor, targets: Tensor, negatives: Tensor, weight: Tensor, bias: Tensor, log_proposal: Tensor
-) -> Tensor:
-    """The BlackOut cost, summed over the words: a scalar. With z = W_s s~ + b_s and w = 1 / Q::
-
-        p~_i = w_i exp(z_i) / sum over the target and its negatives of w_j exp(z_j)
-        cost = -log p~_target - sum over the negatives of log(1 - p~_i)
-
-    A negative that was drawn twice counts twice.
-
-    Args:
-        features: s~, ``(words, d)``.
-        targets, negatives: ``(words,)`` and ``(words, K)``.
-        weight, bias, log_proposal: W_s ``(K_y, d)``, b_s and log Q ``(K_y,)``.
-    """
-    candidates = torch.cat([targets.unsqueeze(1), negatives], dim=1)
-    scores = torch.einsum("wd,wkd->wk", features, weight[candidates]) + (bias - log_proposal)[candidates]
-    log_probs = torch.log_softmax(scores, dim=1)
-    return -log_probs[:, 0].sum() - torch.log1p(-log_probs[:, 1:].exp()).sum()
 
 
 class AliasTable(NamedTuple):

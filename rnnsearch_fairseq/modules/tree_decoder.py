@@ -45,15 +45,10 @@ class TreeDecoder(nn.Module):
         self.from_context = nn.Linear(size, size, bias=False)
         self.to_vocabulary = nn.Linear(size, vocabulary_size)
 
-    def initial_state(self, source: Constituents) -> DecoderState:
-        """(s_1, c_1) (Section 3.2), from the states at end-of-sentence and at the root."""
-        if source.root is None:
-            return DecoderState(*source.end, None)
-        return DecoderState(*self.start(source.end, source.root), None)
-
     def begin(self, source: Constituents) -> tuple[DecoderState, Constituents]:
-        """The state at the first position, and what the decoder attends to."""
-        return self.initial_state(source), source._replace(end=None, root=None)
+        """(s_1, c_1) (Section 3.2), from the states at end-of-sentence and at the root; and what is attended to."""
+        start = source.end if source.root is None else self.start(source.end, source.root)
+        return DecoderState(*start, None), source._replace(end=None, root=None)
 
     def attend(self, hidden: Tensor, states: Tensor, padding_mask: Tensor) -> tuple[Tensor, Tensor]:
         """s~_j (Section 3.3) ``(batch, d)`` and alpha_j ``(batch, src_len + most_phrases)`` for s_j ``(batch, d)``."""

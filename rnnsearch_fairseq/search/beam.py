@@ -1,7 +1,6 @@
 """The beam search of fairseq's ``SequenceGenerator`` with its default strategy."""
 
 import math
-from collections.abc import Iterable
 
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.modules.symbols import EOS
@@ -35,10 +34,11 @@ class FairseqBeam(Beam):
         """The last word of the longest translation is end-of-sentence."""
         return step + 1 == self.limit
 
-    def advance(self, candidates: Iterable[Candidate], step: int) -> list[Candidate]:
+    def advance(self, candidates: list[Candidate], step: int) -> list[Candidate]:
         unfinished: list[Candidate] = []
         for place, candidate in enumerate(candidates):
-            if candidate.word != EOS:
+            *_, word = candidate
+            if word != EOS:
                 unfinished.append(candidate)
             elif place < self.width and len(self.finished) < self.width:
                 self.finish(step, candidate)

@@ -2,9 +2,7 @@
 
 import logging
 import math
-from collections.abc import Iterable
 from dataclasses import replace
-from itertools import islice
 
 from rnnsearch_fairseq.errors import quote
 from rnnsearch_fairseq.modules.symbols import EOS
@@ -27,13 +25,16 @@ class GroundhogBeam(Beam):
         """End-of-sentence is impossible in the first floor(length / 2) steps."""
         return -math.inf if step < self.length // 2 else 0.0
 
-    def advance(self, candidates: Iterable[Candidate], step: int) -> list[Candidate]:
-        best = list(islice(candidates, self.width))
-        for candidate in best:
-            if candidate.word == EOS:
+    def advance(self, candidates: list[Candidate], step: int) -> list[Candidate]:
+        unfinished = []
+        for candidate in candidates[: self.width]:
+            *_, word = candidate
+            if word == EOS:
                 self.finish(step, candidate)
                 self.width -= 1
-        return [] if step + 1 >= self.limit else [candidate for candidate in best if candidate.word != EOS]
+            else:
+                unfinished.append(candidate)
+        return [] if step + 1 >= self.limit else unfinished
 
 
 class GroundhogSearch(BeamSearch):

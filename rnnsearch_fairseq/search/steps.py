@@ -3,7 +3,7 @@
 import gc
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import accumulate, islice
@@ -23,6 +23,9 @@ from rnnsearch_fairseq.search.options import SearchOptions
 GROUP = 64  # words in a group: the search looks for the best groups first
 # Receives the best unfinished target words of each sentence that is still searched, by its position in the batch.
 OnStep = Callable[[dict[int, list[int]]], None]
+# A continuation of a hypothesis: its log-probability, the row that it continues, and its last word. There are so many
+# of them that named tuples would take a twentieth of the time of a search with a beam of 12.
+Candidate = tuple[float, int, int]
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,30 +43,6 @@ class Hypothesis:
     weights: Tensor | None
 
 
-class Candidate(NamedTuple):
-    """A continuation of a hypothesis: its log-probability, the row that it continues, and its last word."""
-
-    total: float
-    parent: int
-    word: int
-
-
-class Continuations(NamedTuple):
-    """The likeliest candidates of a sentence, best first, as a list of each of their values: few objects for Python.
-
-    ``ends`` is whether one of them is an end-of-sentence, or impossible.
-    """
-
-    totals: Sequence[float]
-    parents: Sequence[int]
-    words: Sequence[int]
-    ends: bool
-
-    def candidates(self) -> Iterator[Candidate]:
-        """The possible ones, each made when it is asked for."""
-        return (found for found in map(Candidate, *self[:3]) if found.total > -math.inf)
-
-
 class Finished(NamedTuple):
     """A finished hypothesis: the score that ranks it, and the step and candidate of its last word."""
 
@@ -73,15 +52,10 @@ class Finished(NamedTuple):
 
 
 class Step(NamedTuple):
-    """One step: the attention of its rows ``(rows, columns)`` or None, and the candidates that go on.
-
-    The candidates are a list of each of their values.
-    """
+    """One step: the attention of its rows ``(rows, columns)`` or None, and the candidates that go on."""
 
     weights: Tensor | None
-    totals: Sequence[float]
-    parents: Sequence[int]
-    words: Sequence[int]
+    chosen: list[Candidate]
 
 
 @dataclass
@@ -119,24 +93,11 @@ class Beam(ABC):
         self.finished: list[Finished] = []
 
     @abstractmethod
-    def advance(self, candidates: Iterable[Candidate], step: int) -> list[Candidate]:
-        """Choose the candidates to continue, best first; an empty list ends the search.
+    def advance(self, candidates: list[Candidate], step: int) -> list[Candidate]:
+        """Choose the candidates to continue in ``step`` (from 0), best first; an empty list ends the search.
 
-        Args:
-            candidates: the likeliest, best first: at least as many as a step needs, or all possible ones. Each is made
-                when it is asked for.
-            step: the number of the step, from 0.
+        The ``candidates`` are the likeliest, best first: at least as many as a step needs, or all possible ones.
         """
-
-    def takes_the_best(self, step: int) -> bool:
-        """Whether :meth:`advance` would choose the first ``width`` candidates, if none is an end-of-sentence."""
-        return step + 1 < self.limit
-
-    def continue_with(self, found: Continuations, step: int) -> tuple[Sequence[Any], ...]:
-        """The totals, parents and words of the candidates to continue, best first; none ends the search."""
-        if not found.ends and self.takes_the_best(step):
-            return tuple(values[: self.width] for values in found[:3])
-        return tuple(zip(*self.advance(found.candidates(), step))) or ((), (), ())
 
     def end_term(self, step: int) -> float:
         """What is added to the log-probability of end-of-sentence."""
@@ -149,7 +110,7 @@ class Beam(ABC):
     def finish(self, step: int, last: Candidate) -> None:
         """Keep a finished hypothesis, ranked by its log-probability, normalised or not."""
         normalizer = 1.0 if self.options.unnormalized else (step + 1) ** self.options.lenpen
-        self.finished.append(Finished(last.total / normalizer, step, last))
+        self.finished.append(Finished(last[0] / normalizer, step, last))
 
 
 @contextmanager
@@ -208,30 +169,30 @@ class BeamSearch:
         beams = [self.new_beam(options, length) for length in batch.lengths]
         history: list[Step] = []
         live, state = list(zip(batch.sentences, beams)), batch.state
-        words, totals, sizes = [EOS] * len(beams), [0.0] * len(beams), [1] * len(beams)
+        rows, sizes = [(0.0, 0, EOS)] * len(beams), [1] * len(beams)
         while live:
             step = len(history)
-            sums, row_words = send(totals, batch.device), send(words, batch.device)
-            log_probs, weights, state = batch.model.step(row_words, state)
+            totals, _, words = zip(*rows)
+            log_probs, weights, state = batch.model.step(send(words, batch.device), state)
             log_probs[:, PAD].fill_(-math.inf)
             if options.unkpen:
                 log_probs[:, UNK].sub_(options.unkpen)
             must_end = [beam.must_end(step) for _, beam in live]
             if any(must_end):
-                rows = send(_repeat(must_end, sizes), batch.device)
-                log_probs[rows, :EOS] = log_probs[rows, EOS + 1 :] = -math.inf
+                ending = send(_repeat(must_end, sizes), batch.device)
+                log_probs[ending, :EOS] = log_probs[ending, EOS + 1 :] = -math.inf
             end_terms = [beam.end_term(step) for _, beam in live]
             if any(end_terms):
                 log_probs[:, EOS].add_(send(_repeat(end_terms, sizes), batch.device).to(log_probs.dtype))
             count = max(beam.candidates_per_row * beam.width for _, beam in live)
-            best = best_continuations(log_probs, sums.to(log_probs.dtype), sizes, count)
-            continued = [beam.continue_with(found, step) for (_, beam), found in zip(live, best)]
-            totals, parents, words = ([value for rows in continued for value in rows[k]] for k in range(3))
-            history.append(Step(weights, totals, parents, words))
-            live = [pair for pair, rows in zip(live, continued) if rows[0]]
+            best = best_continuations(log_probs, send(totals, batch.device).to(log_probs.dtype), sizes, count)
+            continued = [beam.advance(candidates, step) for (_, beam), candidates in zip(live, best)]
+            rows = [candidate for chosen in continued for candidate in chosen]
+            history.append(Step(weights, rows))
+            live = [pair for pair, chosen in zip(live, continued) if chosen]
+            sizes = [len(chosen) for chosen in continued if chosen]
             if live:
-                sizes = [len(rows[0]) for rows in continued if rows[0]]
-                state = batch.model.select(state, parents)
+                state = batch.model.select(state, [parent for _, parent, _ in rows])
             if live and batch.on_step is not None:
                 best_rows = accumulate(sizes[:-1], initial=0)
                 batch.on_step({sentence: trace_back(history, row) for (sentence, _), row in zip(live, best_rows)})
@@ -243,7 +204,7 @@ def receive(tensor: Tensor) -> list[Any]:
     return tensor.cpu().numpy().tolist()
 
 
-def best_continuations(log_probs: Tensor, totals: Tensor, sizes: Sequence[int], count: int) -> list[Continuations]:
+def best_continuations(log_probs: Tensor, totals: Tensor, sizes: Sequence[int], count: int) -> list[list[Candidate]]:
     """The ``count`` likeliest possible continuations of each sentence, best first.
 
     All of them are in the ``count`` groups of words with the largest maxima, so that only these groups are searched.
@@ -267,23 +228,20 @@ def best_continuations(log_probs: Tensor, totals: Tensor, sizes: Sequence[int], 
     values.masked_fill_(greatest.eq(-math.inf).unsqueeze(2) | (words >= size), -math.inf)
     best, columns = values.flatten(1).topk(min(count, values[0].numel()), dim=1)
     numbers = places.flatten(1).gather(1, columns)
-    words = numbers % size
-    mixed = (words.eq(EOS) | best.eq(-math.inf)).any(dim=1)
-    integers = receive(torch.cat([numbers // size, words, mixed.unsqueeze(1)], dim=1))
-    continuations = []
-    for sums, values in zip(receive(best), integers):
-        if math.isnan(sums[0]):
-            raise InputError("the model's scores are not numbers: its training has diverged; give another checkpoint")
-        continuations.append(Continuations(sums, values[: len(sums)], values[len(sums) : -1], bool(values[-1])))
-    return continuations
+    parents, words = receive(torch.stack([numbers // size, numbers % size]))
+    sums = receive(best)
+    if any(math.isnan(greatest) for greatest, *_ in sums):
+        raise InputError("the model's scores are not numbers: its training has diverged; give another checkpoint")
+    continuations = (zip(*values) for values in zip(sums, parents, words))
+    return [[candidate for candidate in found if candidate[0] > -math.inf] for found in continuations]
 
 
 def trace_back(history: Sequence[Step], row: int) -> list[int]:
     """The words, in order, of the hypothesis that is ``row`` after the last step of ``history``."""
     words = []
     for step in reversed(history):
-        words.append(step.words[row])
-        row = step.parents[row]
+        _, row, word = step.chosen[row]
+        words.append(word)
     return words[::-1]
 
 
@@ -305,7 +263,7 @@ def read_hypotheses(beams: Sequence[Beam], history: list[Step], unkpen: float) -
     table[torch.arange(len(flat)), steps] = torch.tensor([finished.last for finished in flat], dtype=torch.float64)
     for number in reversed(range(table.size(1) - 1)):
         goes_on = torch.where(steps > number)[0]
-        chosen = torch.from_numpy(np.array(history[number][1:])).T
+        chosen = torch.from_numpy(np.array(history[number].chosen))
         table[goes_on, number] = chosen[table[goes_on, number + 1, 1].long()]
     totals, parents, words = table[..., 0], table[..., 1].long(), table[..., 2].long()
     gains = totals.diff(dim=1, prepend=totals.new_zeros(len(flat), 1))

@@ -1,8 +1,5 @@
 """The beam search of the original tree-to-sequence code (Eriguchi et al., 2016)."""
 
-from collections.abc import Iterable
-from itertools import islice
-
 from rnnsearch_fairseq.modules.symbols import EOS
 from rnnsearch_fairseq.search.length_statistics import LengthStatistics
 from rnnsearch_fairseq.search.options import SearchOptions
@@ -26,14 +23,9 @@ class Tree2SeqBeam(Beam):
         """log p(target length | source length) of a translation that ends now."""
         return 0.0 if self.statistics is None else self.statistics.log_prob(self.length - 1, step)
 
-    def takes_the_best(self, step: int) -> bool:
-        return super().takes_the_best(step) and not self.finished
-
-    def advance(self, candidates: Iterable[Candidate], step: int) -> list[Candidate]:
+    def advance(self, candidates: list[Candidate], step: int) -> list[Candidate]:
         # Of equal scores, continuations come first.
-        competing: list[tuple[float, Candidate | Finished]] = [
-            (entry.total, entry) for entry in islice(candidates, self.width)
-        ]
+        competing: list[tuple[float, Candidate | Finished]] = [(entry[0], entry) for entry in candidates[: self.width]]
         competing += [(entry.score, entry) for entry in self.finished]
         best = [entry for _, entry in sorted(competing, key=lambda pair: -pair[0])[: self.width]]
         over = not best or step + 1 >= self.limit or _has_ended(best[0])
@@ -44,9 +36,10 @@ class Tree2SeqBeam(Beam):
         if isinstance(entry, Finished):
             return entry
         # The score includes the length's term; the word's log-probability does not.
-        term = self.end_term(step) if entry.word == EOS else 0.0
-        return Finished(entry.total, step, entry._replace(total=entry.total - term))
+        total, parent, word = entry
+        term = self.end_term(step) if word == EOS else 0.0
+        return Finished(total, step, (total - term, parent, word))
 
 
 def _has_ended(entry: Candidate | Finished) -> bool:
-    return isinstance(entry, Finished) or entry.word == EOS
+    return isinstance(entry, Finished) or entry[2] == EOS

@@ -144,4 +144,4 @@ def test_the_best_continuations_are_the_best() -> None:
                     (sums[row][word], row, word) for row in [next(rows) for _ in range(size)] for word in range(words)
                 ]
                 expected = sorted((c for c in of_sentence if c[0] > -torch.inf), reverse=True)[:count]
-                assert list(found.candidates()) == expected
+                assert found == expected

@@ -11,7 +11,7 @@ import torch
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.search import Hypothesis, SearchOptions
 from rnnsearch_fairseq.search.length_statistics import LengthStatistics
-from rnnsearch_fairseq.search.steps import Candidate, Finished
+from rnnsearch_fairseq.search.steps import Finished
 from rnnsearch_fairseq.search.tree2seq import Tree2SeqBeam
 from tests.builders import EOS, PAD
 from tests.plugin import builders as trees
@@ -80,8 +80,8 @@ def test_length_statistics_as_in_the_transcription(tmp_path: Path, beam: int, ma
 
 def test_of_equal_scores_the_unfinished_come_first_and_the_search_goes_on() -> None:
     beam = Tree2SeqBeam(SearchOptions(beam=4), length=3)
-    beam.finished = [Finished(score, 0, Candidate(score, 0, EOS)) for score in (-1.0, -2.0)]
-    candidates = [Candidate(-1.0, 0, 7), Candidate(-2.0, 0, 8), Candidate(-2.5, 1, 9)]
+    beam.finished = [Finished(score, 0, (score, 0, EOS)) for score in (-1.0, -2.0)]
+    candidates = [(-1.0, 0, 7), (-2.0, 0, 8), (-2.5, 1, 9)]
     before = list(beam.finished)
     assert beam.advance(candidates, 1) == candidates[:2]
     assert beam.finished == before

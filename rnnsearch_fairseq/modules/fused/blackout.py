@@ -1,4 +1,4 @@
-"""The BlackOut cost of :mod:`~rnnsearch_fairseq.modules.blackout` with hand-written gradients."""
+"""The cost of BlackOut (Ji et al., 2016) with a hand-written gradient: Eriguchi et al. (2016), Section 3.4."""
 
 from typing import Any
 
@@ -16,10 +16,18 @@ WORDS_PER_CANDIDATE = 8
 def blackout_loss(
     features: Tensor, targets: Tensor, negatives: Tensor, weight: Tensor, bias: Tensor, log_proposal: Tensor
 ) -> Tensor:
-    """As :func:`rnnsearch_fairseq.modules.blackout.blackout_loss`, in float32 at least; a p~_i may round to one.
+    """The cost, summed over the words: a scalar in float32 at least. With z = W_s s~ + b_s and w = 1 / Q::
 
-    On a CPU, with a vocabulary much larger than K, only the target and the negatives are scored. Otherwise the whole
-    vocabulary is scored.
+        p~_i = w_i exp(z_i) / sum over the target and its negatives of w_j exp(z_j)
+        cost = -log p~_target - sum over the negatives of log(1 - p~_i)
+
+    A negative that was drawn twice counts twice. On a CPU, with a vocabulary much larger than K, only the target and
+    the negatives are scored. Otherwise the whole vocabulary is scored.
+
+    Args:
+        features: s~, ``(words, d)``.
+        targets, negatives: ``(words,)`` and ``(words, K)``.
+        weight, bias, log_proposal: W_s ``(K_y, d)``, b_s and log Q ``(K_y,)``.
     """
     dtype = torch.promote_types(features.dtype, torch.float32)
     candidates = torch.cat([targets.unsqueeze(1), negatives], dim=1)
