@@ -28,7 +28,7 @@ def initialize(model: nn.Module) -> None:
             for layer in (module.from_state, module.from_annotation):
                 nn.init.normal_(layer.weight, std=0.001)
             nn.init.zeros_(module.energy.weight)
-        elif isinstance(module, nn.Embedding):
+        elif isinstance(module, nn.Embedding) and module.padding_idx is not None:
             nn.init.zeros_(module.weight[module.padding_idx].detach())
 
 
@@ -50,5 +50,5 @@ def initialize_uniform(model: nn.Module) -> None:
         elif isinstance(module, TreeLSTM):
             for gate in (1, 2):
                 nn.init.ones_(module.from_children.bias.detach().chunk(5)[gate])
-        elif isinstance(module, nn.Embedding):
+        elif isinstance(module, nn.Embedding) and module.padding_idx is not None:
             nn.init.zeros_(module.weight[module.padding_idx].detach())

@@ -147,10 +147,10 @@ def align(query: Tensor, keys: Tensor, energy: Tensor, sigmoids: Tensor | None) 
 def align_backward(
     query: Tensor, keys: Tensor, energy: Tensor, sigmoids: Tensor | None, grad_energies: Tensor, *grads: Tensor
 ) -> None:
-    """Compute the σ of :func:`align` again; ``grads`` are those of the query, the keys and v_a.
+    """Write the gradient of the query, and add to those of the keys and of v_a, in float32 at least.
 
-    The first one is written. The others, in float32 at least, are added to. That of the keys ``(batch, src_len, n')``
-    is to be multiplied by v_a after the last position, and that of v_a ``(batch, n')`` is one for each sentence.
+    ``grads`` are these three. That of the keys ``(batch, src_len, n')`` is to be multiplied by v_a after the last
+    position, and that of v_a ``(batch, n')`` has one row for each sentence. The σ are computed again.
     """
     grad_query, grad_keys, grad_energy = grads
     weigh = _weigh_by_product if sigmoids is not None else _weigh_by_sum
@@ -197,9 +197,10 @@ def _apply_cell(gates: Sequence[Tensor], child_cells: Sequence[Tensor], hidden: 
 
 
 def apply_cell_backward(gates: Tensor, child_cells: Tensor, cell: Tensor, *grads: Tensor) -> None:
-    """The other direction; ``gates``, ``child_cells`` and ``cell`` are as :func:`apply_cell` leaves them.
+    """Write the gradients of the sums, and add to those of the c_m.
 
-    ``grads`` are the gradients of h, of c, of the sums, which are written, and of the c_m, which are added to.
+    ``gates``, ``child_cells`` and ``cell`` are as :func:`apply_cell` leaves them. ``grads`` are the gradients of h, of
+    c, of the sums and of the c_m.
     """
     grad_hidden, grad_cell, grad_gates, grad_child_cells = grads
     tensors = (gates, child_cells, grad_gates, grad_child_cells)
