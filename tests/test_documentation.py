@@ -114,3 +114,9 @@ def test_links_lead_somewhere(readme: Path) -> None:
         target = (readme.parent / name).resolve() if name else readme
         assert target.exists(), link
         assert not anchor or anchor in anchors(target), link
+
+
+def test_lines_of_markdown_can_be_read_side_by_side() -> None:
+    for page in [*READMES, ROOT / "CHANGELOG.md"]:
+        lines = page.read_text(encoding="utf-8").splitlines()
+        assert [line for line in lines if len(line) > 160 and not line.startswith("|")] == [], page

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from recipes.reproduce import compare, eriguchi_tables, report
+from recipes.reproduce.bleu import bleu
 from recipes.reproduce.runs import BahdanauRuns
 from rnnsearch_fairseq.errors import InputError
 from tests.recipes.reproduce.builders import printed_by, record, write
@@ -141,3 +142,24 @@ def test_missing_files_are_named_and_bad_runs_refused(adadelta: Path, tmp_path: 
     write(adadelta / "others/moses", ["un"])
     with pytest.raises(InputError, match="moses: ends at line 1"):
         printed_by(report.main, adadelta, *options)
+
+
+@pytest.mark.parametrize(("recipe", "long"), [("reproduce", 30), ("multi30k_en_fr", 20)])
+def test_the_scores_of_the_tuned_baseline_are_those_of_its_translations(recipe: str, long: int, tmp_path: Path) -> None:
+    report = RECIPES / recipe / "report"
+    tuned, data = (
+        unpack(report / "tuned.tar.xz", tmp_path / "tuned"),
+        unpack(report / "runs-1.tar.xz", tmp_path) / "data",
+    )
+    references = (data / "test.fr").read_text(encoding="utf-8").splitlines()
+    lengths = [len(line.split()) for line in (data / "test.en").read_text(encoding="utf-8").splitlines()]
+    page = (RECIPES / recipe / "EVIDENCE.md").read_text(encoding="utf-8")
+    rows = [line.strip("| ").split(" | ") for line in page.splitlines() if line.startswith("|")]
+    for folder in tuned.iterdir():
+        lines = (folder / "groundhog.tok").read_text(encoding="utf-8").splitlines()
+        parts = [
+            [n for n in range(1000) if least <= lengths[n] < after] for least, after in ((0, 99), (0, long), (long, 99))
+        ]
+        scores = [bleu([lines[n] for n in part], [references[n] for n in part]) for part in parts]
+        options, numbers = folder.name.split("_"), [f"{score:.2f}" for score in scores]
+        assert [row[4:] for row in rows if row[:3] == options] == [numbers], folder
