@@ -44,13 +44,17 @@ class Progress:
     def __init__(self, total: int | None = None, name: str = "") -> None:
         self._total, self._name = total, name
         self._shown, self._rate = float("-inf"), 0.0  # seconds, and updates a second
+        self._resumed = False
 
     def show(self, line: str, now: float) -> str | None:
         """The short line for a line of the log that came at ``now`` (seconds), or None."""
         if news := NEWS.search(line):
+            self._resumed |= "Loaded checkpoint" in line
             return f"  {self._name}{news[news.lastindex]}"
         kind, statistics = read_statistics(line) or (EPOCH, {})
-        self._rate = statistics.get("ups", self._rate)
+        if "ups" in statistics:  # the first rate after a checkpoint counts the time of the updates before, too
+            self._rate = 0.0 if self._resumed else statistics["ups"]
+            self._resumed = False
         if kind == EPOCH or "num_updates" not in statistics or (kind == UPDATES and now < self._shown + SECONDS):
             return None
         self._shown, updates = now, statistics["num_updates"]

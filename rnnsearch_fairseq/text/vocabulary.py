@@ -13,7 +13,7 @@ from rnnsearch_fairseq.output import open_output
 from rnnsearch_fairseq.text.lines import read_lines
 
 SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")  # in the order of BOS, PAD, EOS, UNK
-LINE = re.compile("(.+) [+-]?[0-9]{1,18}")
+LINE = re.compile(r"(.+) [+-]?[0-9]{1,18}( #fairseq:overwrite)?")
 MAX_SYMBOL = 1_000  # characters
 SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -34,20 +34,24 @@ class Vocabulary:
     @classmethod
     def read(cls, path: Path) -> "Vocabulary":
         """Read fairseq-preprocess's ``dict.LANGUAGE.txt``, whose lines are a word and its count."""
-        symbols = dict.fromkeys(SPECIAL)
+        symbols = [*SPECIAL]
+        known = {*symbols}
         for number, line in enumerate(read_lines(path), 1):
             match = LINE.fullmatch(line.rstrip())
             if match is None:
                 raise InputError(f"{path}, line {number}: not a word and its count; give what fairseq-preprocess wrote")
-            if match[1] in symbols:
-                raise InputError(f"{path}, line {number}: {quote(repr(match[1]))} stands here again; delete the line")
-            symbols[match[1]] = None
-        return cls([*symbols], str(path))
+            word, overwrites = match.groups()
+            if word in known and not overwrites:
+                raise InputError(f"{path}, line {number}: {quote(repr(word))} stands here again; delete the line")
+            known.add(word)
+            symbols.append(word)
+        return cls(symbols, str(path))
 
     def write(self, path: Path) -> None:
         """Write a file for :meth:`read` and for fairseq; all counts are 1."""
         with open_output(path) as out:
-            out.writelines(f"{symbol} 1\n".encode() for symbol in self.symbols[len(SPECIAL) :])
+            for symbol in self.symbols[len(SPECIAL) :]:  # a word may be spelt as one of fairseq's symbols
+                out.write(f"{symbol} 1{' #fairseq:overwrite' * (symbol in SPECIAL)}\n".encode())
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Vocabulary) and self.symbols == other.symbols

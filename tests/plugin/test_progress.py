@@ -45,6 +45,13 @@ def test_a_line_says_how_far_and_how_long_at_the_last_speed() -> None:
     assert progress.show(inner_line(8850, 9, ups=50), 60) == "  model: update 8,850 of 8,850 | perplexity 9.00"
 
 
+def test_the_first_speed_after_a_checkpoint_is_not_believed() -> None:
+    progress = Progress(600)
+    progress.show(next(line for line in NEWS if "Loaded" in line), 0)
+    assert progress.show(inner_line(100, 9, ups=0.1), 1) == "  update 100 of 600 | perplexity 9.00"
+    assert progress.show(inner_line(200, 9, ups=4), 31).endswith("| about 0:01:40 left")
+
+
 @pytest.mark.parametrize("line", NEWS, ids=NEWS.get)
 def test_what_ends_a_training_is_shown_at_once(line: str) -> None:
     progress = Progress(885)
