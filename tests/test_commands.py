@@ -15,6 +15,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.train]
 LINES = 12
 BEST = "saved/checkpoint2.pt"
 LONGEST = ["--max-len-b", "15"]  # words of a translation
+SEARCH = [*LONGEST, "--beam", "4", "--nbest", "2"]
 
 
 @pytest.fixture(scope="module")
@@ -37,21 +38,24 @@ def translated(folder: Path, command: str, *words: str, models: str = BEST, stdi
     return Output(run(f"fairseq-{command}", *common, *words, cwd=folder, stdin=stdin).stdout)
 
 
-def test_ours_finds_what_fairseqs_search_finds(folder: Path) -> None:
-    options = [*LONGEST, "--beam", "4", "--nbest", "2", "--print-alignment", "soft"]
-    ours, theirs = (translated(folder, "generate", "--task", task, *options) for task in ("rnnsearch", "translation"))
+@pytest.fixture(scope="module")
+def ours(folder: Path) -> Output:
+    """The translations by the task rnnsearch."""
+    return translated(folder, "generate", "--task", "rnnsearch", *SEARCH, "--print-alignment", "soft")
+
+
+def test_ours_finds_what_fairseqs_search_finds(folder: Path, ours: Output) -> None:
+    theirs = translated(folder, "generate", "--task", "translation", *SEARCH, "--print-alignment", "soft")
     for kind, read in (("H", str), ("A", lambda weights: len(weights.split()))):  # the same words, and as many rows
         for lines, others in zip(ours.all[kind].values(), theirs.all[kind].values(), strict=True):
             assert [read(line[-1]) for line in lines] == [read(line[-1]) for line in others]
 
 
-def test_typed_lines_are_translated_as_binarized_ones(folder: Path) -> None:
-    groundhog = ["--task", "rnnsearch", "--search", "groundhog", "--beam", "4", "--unkpen", "inf", "--unnormalized"]
-    generated = translated(folder, "generate", *groundhog)
-    lines = (folder / "valid.en").read_text(encoding="utf-8")
-    typed = translated(folder, "interactive", *groundhog, "-s", "en", "-t", "fr", "--buffer-size", "5", stdin=lines)
-    assert typed.order == list(range(LINES))
-    assert typed.words("H") == generated.words("H")
+def test_typed_lines_are_translated_as_binarized_ones(folder: Path, ours: Output) -> None:
+    words = ["--task", "rnnsearch", *SEARCH, "-s", "en", "-t", "fr", "--buffer-size", "5"]
+    typed = translated(folder, "interactive", *words, stdin=(folder / "valid.en").read_text(encoding="utf-8"))
+    assert typed.order == [number for number in range(LINES) for _ in range(2)]
+    assert typed.words("H") == ours.words("H")
 
 
 def test_validation_has_the_loss_of_the_training(folder: Path) -> None:
@@ -67,14 +71,13 @@ def by_rnnsearch(folder: Path, lines: Sequence[str], *words: str) -> list[str]:
     return run("rnnsearch", "translate", "typed", *LONGEST, *words, cwd=folder).stdout.split("\n")[:-1]
 
 
-def test_text_is_translated_as_binarized_data_is(folder: Path) -> None:
-    aligned = translated(folder, "generate", "--task", "rnnsearch", "--print-alignment", "soft", *LONGEST)
-    lines, expected = ([" ".join(aligned.words(kind)[number]) for number in range(3)] for kind in ("S", "H"))
-    command = ["--model", BEST, "--alignments", "alignments"]
+def test_text_is_translated_as_binarized_data_is(folder: Path, ours: Output) -> None:
+    lines, expected = ([" ".join(ours.words(kind)[number]) for number in range(3)] for kind in ("S", "H"))
+    command = ["--model", BEST, "--beam", "4", "--alignments", "alignments"]
     assert by_rnnsearch(folder, [lines[0], "", *lines[1:]], *command) == [expected[0], "", *expected[1:]]
     records = [json.loads(line) for line in (folder / "alignments").read_text().splitlines()]
     for number, record in enumerate([records[0], *records[2:]]):
-        rows = [[float(weight) for weight in row.split(",")] for row in aligned.words("A")[number]]
+        rows = [[float(weight) for weight in row.split(",")] for row in ours.words("A")[number]]
         np.testing.assert_allclose(record["alignment"], rows, atol=1e-4)
     models = "saved/checkpoint1.pt:saved/checkpoint2.pt"
     both = translated(folder, "generate", "--task", "rnnsearch", *LONGEST, models=models)

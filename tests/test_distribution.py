@@ -60,19 +60,14 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
-def install(built: Path, folder: Path) -> tuple[Path, Path]:
-    """The interpreter of a new environment that has only the wheel, and the folder of its libraries."""
+@pytest.fixture(scope="module")
+def python(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The interpreter of an environment with the wheel and what it requires, without extras; of this one, by links."""
+    folder = tmp_path_factory.mktemp("installed")
     run([sys.executable, "-m", "venv", "--without-pip", folder], folder)
     options = ["install", "--no-deps", "--no-index", *built.glob("*.whl")]
     run([sys.executable, "-m", "pip", "--python", folder, *options], folder)
     (site,) = folder.glob("lib/python*/site-packages")
-    return folder / "bin" / "python", site
-
-
-@pytest.fixture
-def plain(built: Path, tmp_path: Path) -> Path:
-    """The interpreter of an environment with the wheel and what it requires, without extras; of this one, by links."""
-    python, site = install(built, tmp_path)
     waiting, known = [(*distributions(path=[str(site)]), "")], set()
     while waiting:
         owner, extra = waiting.pop()
@@ -84,7 +79,7 @@ def plain(built: Path, tmp_path: Path) -> Path:
         new = {(one.name, extra) for one in needed for extra in ("", *one.extras)} - known
         known |= new
         waiting += [(distribution(name), extra) for name, extra in new]
-    return python
+    return folder / "bin" / "python"
 
 
 def test_the_source_distribution_holds_the_code_of_the_checkout(built: Path) -> None:
@@ -96,41 +91,39 @@ def test_the_source_distribution_holds_the_code_of_the_checkout(built: Path) -> 
         assert (unpacked / name).read_bytes() == (ROOT / name).read_bytes()
 
 
-def test_the_wheel_is_a_user_dir(built: Path, tmp_path: Path) -> None:
-    python, site = install(built, tmp_path)
+def test_the_wheel_is_a_user_dir(python: Path, tmp_path: Path) -> None:
     # All libraries of this environment, but not its .pth files, of which one leads to the checkout.
-    (site / "libraries.pth").write_text(sysconfig.get_path("purelib"))
-    plugin = Path(run([python, "-m", "rnnsearch_fairseq", "user-dir"], tmp_path).strip())
-    assert plugin == site / "rnnsearch_fairseq"
+    with_fairseq = ["env", f"PYTHONPATH={sysconfig.get_path('purelib')}", python]
+    plugin = Path(run([*with_fairseq, "-m", "rnnsearch_fairseq", "user-dir"], tmp_path).strip())
+    assert plugin.is_relative_to(python.parents[1])
     packed, here = (
         {path.relative_to(top): path.read_bytes() for path in top.rglob("*.*") if path.suffix != ".pyc"}
         for top in (plugin, ROOT / "rnnsearch_fairseq")
     )
     assert packed == {name: text for name, text in here.items() if name.suffix not in NOT_SHIPPED}
     options = ["--user-dir", plugin, "--arch", "bahdanau_gru", "--help"]
-    assert "--maxout-size" in run([python, "-m", "fairseq_cli.train", *options], tmp_path)
+    assert "--maxout-size" in run([*with_fairseq, "-m", "fairseq_cli.train", *options], tmp_path)
 
 
 @needs_shipped_model
-def test_without_extras_the_wheel_translates_scores_and_serves(plain: Path, tmp_path: Path) -> None:
+def test_without_extras_the_wheel_translates_scores_and_serves(python: Path, tmp_path: Path) -> None:
     source, target = "Return a copy of the list.", "Renvoie une copie de la liste."
-    (tmp_path / "en").write_text(f"{source}\n")
-    rnnsearch = [plain.with_name("rnnsearch")]
-    assert run([*rnnsearch, "translate", "en", "--model", SHIPPED_MODEL], tmp_path) == f"{target}\n"
     commands = [place.partition(":")[0] for place, _ in COMMANDS.values()]
     script = f"""from importlib.util import find_spec
 import {", ".join(f"rnnsearch_fairseq.{name}" for name in commands)}
 assert not any(map(find_spec, ("fairseq", "omegaconf", "hydra")))
 model = rnnsearch_fairseq.load({str(SHIPPED_MODEL)!r})
+assert model.translate([{source!r}]) == [{target!r}]
 assert model.score([{source!r}], [{target!r}])[0] > -5
 assert model.align([{source!r}])[0].weights.ndim == 2"""
-    run([plain, "-c", script], tmp_path)
-    with serving(SHIPPED_MODEL, tmp_path / "log", python=plain) as running:
+    run([python, "-c", script], tmp_path)
+    with serving(SHIPPED_MODEL, tmp_path / "log", python=python) as running:
         asked = json.dumps({"q": source, "source": "en", "target": "fr"}).encode()
         with urlopen(Request(f"{running.url}translate", asked, {"Content-Type": "application/json"})) as answer:
             assert json.load(answer) == {"translatedText": target, "faults": []}
 
-    done = subprocess.run([*rnnsearch, "user-dir"], capture_output=True, text=True, check=False)
+    rnnsearch = python.with_name("rnnsearch")
+    done = subprocess.run([rnnsearch, "user-dir"], capture_output=True, text=True, check=False)
     assert done.returncode == 1 and re.fullmatch(r"error: fairseq is not installed.*\n", done.stderr)
 
 

@@ -135,24 +135,6 @@ def test_any_page_stays_where_nothing_is_translated(page: str) -> None:
     document.write("fr").decode()
 
 
-OPENERS = [
-    "[a](", "[![a](b)](c) ", "*[a](b)* ", "[a] ", "[a][b", '[a](b "', '[a]: b "', "a<?", "> ", "- ", "`` ` ", "| a ",
-    "a**b", "&", ": a\n", "{", "NOTE:\n", "a\\\n", "```{note}\n", ":a: ", "*A* ",
-]  # fmt: skip
-
-
-@pytest.mark.timeout(60)
-@pytest.mark.parametrize("opener", OPENERS)
-def test_what_repeats_takes_no_quadratic_time(opener: str) -> None:
-    """A page of 50,000 characters is read within the time limit."""
-    for unit in read_markdown(("[a]: b\n\n" + opener * (50_000 // len(opener))).encode()).units:
-        unit.fill([f"{unit.sources[0]}b"])
-
-
-def test_a_long_title_takes_no_quadratic_time() -> None:
-    assert len(read_markdown(b"!!!" + b" " * 100_000 + b'"a"b').units) == 1
-
-
 def test_deep_lists_and_quotations_are_read() -> None:
     deep = "".join(f"{'  ' * depth}- a\n" for depth in range(500)) + "\n" + "> " * 2_000 + "b\n"
     assert translate(deep) == deep.upper()

@@ -45,6 +45,8 @@ TREES += ["--sentence-avg", "--criterion", "blackout"]
 TREES += ["--blackout-samples", "5", "--optimizer", "sgd", "--lr", "1.0", "--lr-scheduler", "halve_on_worse"]
 # The second epoch can hardly be so much better than the first.
 TREES += ["--clip-norm", "3", "--lr-threshold", "0.9", "--batch-size", "16", "--max-epoch", "4"]
+# Only what a signal saves: of the second epoch's end, fairseq keeps nothing.
+TREES += ["--save-interval-updates", "100", "--save-interval", "3"]
 COMMANDS = {"paper": PAPER, "trees": TREES, "small": [*SMALL, "--bf16"]}
 TOGETHER = split("--distributed-world-size 2 --distributed-no-spawn --distributed-backend gloo")
 TOGETHER += ["--ddp-backend", "legacy_ddp"]
@@ -162,24 +164,36 @@ def unbroken(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[
 # The same command goes on
 
 
+def assert_stopped(stopped: Trained, updates: int, number: int) -> None:
+    assert stopped.status == 128 + number, stopped.printed[-3000:]
+    said = f"{signal.Signals(number).name}: training stops after update {updates}; the same command goes on from"
+    assert f"{said} {stopped.last}" in stopped.printed
+    assert stopped.updates()[-1]["num_updates"] == str(updates)
+    assert "Traceback" not in stopped.printed
+
+
 @pytest.mark.parametrize("name", COMMANDS)
-def test_a_training_broken_within_and_after_an_epoch_ends_as_an_unbroken_one(
+def test_a_training_that_signals_stop_ends_as_an_unbroken_one(
     data: Path, unbroken: Callable[[str], Trained], tmp_path: Path, name: str
 ) -> None:
-    """The last batch of an epoch has 4 pairs; after the second epoch of the tree model, the learning rate falls."""
-    whole = unbroken(name)
-    assert {record["bsz"] for record in whole.updates()} == {"4", "16" if name == "trees" else "8"}
-    within = train(data, tmp_path, words=COMMANDS[name], update=7, number=TERM)
-    after = train(data, tmp_path, "--max-epoch", "2" if name == "trees" else "1", words=COMMANDS[name])
-    end = train(data, tmp_path, words=COMMANDS[name])
-    assert (within.status, after.status, end.status) == (128 + TERM, 0, 0)
-    assert_same(whole, within, after, end)
+    """The last batch of an epoch has 4 pairs. Of the tree model, the signals are to all processes while workers read,
+    one within an epoch, and one at the end of the second epoch, after which the learning rate falls."""
+    whole, trees = unbroken(name), name == "trees"
+    assert {record["bsz"] for record in whole.updates()} == {"4", "16" if trees else "8"}
+    workers, parts = ["--num-workers", "2"] * trees, []
+    for update, number in [(7, TERM), (12, INT)][: 1 + trees]:
+        stop = {"update": update, "number": number, "everyone": trees}
+        parts.append(train(data, tmp_path, *workers, words=COMMANDS[name], **stop))
+        assert_stopped(parts[-1], update, number)
+    end = train(data, tmp_path, *workers, words=COMMANDS[name])
+    assert end.status == 0
+    assert_same(whole, *parts, end)
     if name == "small":
         assert len(rnnsearch_fairseq.load(end.last).translate(["the baker lives here ."], max_len_b=5)) == 1
         again = train(data, tmp_path, "--max-update", "22", words=COMMANDS[name])
         assert (again.status, again.updates()) == (0, [])
         assert "nothing to do: 22 updates are done, and --max-update is 22" in again.printed
-    if name == "trees":
+    if trees:
         rates = {record["num_updates"]: record["lr"] for record in whole.updates()}
         assert (rates["12"], rates["13"]) == ("1", "0.5")
 
@@ -280,27 +294,6 @@ def test_a_second_training_in_a_folder_is_refused(data: Path, tmp_path: Path) ->
 # Signals
 
 
-def assert_stopped(stopped: Trained, updates: int, number: int) -> None:
-    assert stopped.status == 128 + number, stopped.printed[-3000:]
-    said = f"{signal.Signals(number).name}: training stops after update {updates}; the same command goes on from"
-    assert f"{said} {stopped.last}" in stopped.printed
-    assert stopped.updates()[-1]["num_updates"] == str(updates)
-    assert "Traceback" not in stopped.printed
-
-
-def test_signals_to_all_processes_while_workers_read(
-    data: Path, unbroken: Callable[[str], Trained], tmp_path: Path
-) -> None:
-    """Within an epoch: the next update wants its worker. And at the end of an epoch that fairseq would not save."""
-    options = ["--num-workers", "2", "--save-interval-updates", "100", "--save-interval", "3"]
-    parts = []
-    for update, number in ((7, TERM), (12, INT)):
-        parts.append(train(data, tmp_path, *options, words=TREES, update=update, number=number, everyone=True))
-        assert_stopped(parts[-1], update, number)
-    parts.append(train(data, tmp_path, *options, words=TREES))
-    assert [record for part in parts for record in part.updates()] == unbroken("trees").updates()
-
-
 def test_a_second_ctrl_c_ends_at_once(data: Path, tmp_path: Path) -> None:
     ended = train(data, tmp_path, update=3, number=INT, times=2)
     assert ended.status == -INT and not ended.last.exists()
@@ -321,14 +314,10 @@ def test_two_processes_stop_together_and_go_on(data: Path, tmp_path: Path) -> No
 def test_two_processes_and_two_steps_train_as_one_batch(data: Path, tmp_path: Path) -> None:
     """Pools of two updates, and so of a part of the pairs; no dropout, which differs by batch."""
     words = [*PAPER, "--dropout", "0", "--max-update", "2", "--batch-size"]
-    two = train_two(data, tmp_path / "two", *words, "8")
-    steps = train(data, tmp_path / "steps", "--update-freq", "2", words=[*words, "8"])
-    one = train(data, tmp_path / "one", words=[*words, "16"])
+    four, _ = train_two(data, tmp_path / "four", *words, "8", "--update-freq", "2")
+    one = train(data, tmp_path / "one", words=[*words, "32"])
     assert len(one.updates()) == 2
-    for trained in (two[0], steps):
-        for record, expected in zip(trained.updates(), one.updates(), strict=True):
-            values, others = ({name: float(value) for name, value in r.items()} for r in (record, expected))
-            assert values == pytest.approx(others, rel=1e-3)
-        torch.testing.assert_close(
-            read_state(trained.last)["model"], read_state(one.last)["model"], rtol=1e-4, atol=1e-6
-        )
+    for record, expected in zip(four.updates(), one.updates(), strict=True):
+        values, others = ({name: float(value) for name, value in r.items()} for r in (record, expected))
+        assert values == pytest.approx(others, rel=1e-3)
+    torch.testing.assert_close(read_state(four.last)["model"], read_state(one.last)["model"], rtol=1e-4, atol=1e-6)
