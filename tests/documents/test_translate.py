@@ -78,23 +78,20 @@ def command(models: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.C
 
 
 def test_each_line_has_a_line(command: Command, tmp_path: Path) -> None:
-    (tmp_path / "text").write_text(TEXT)
-    assert command(tmp_path / "text") == (TRANSLATED, "")
-    (tmp_path / "text.gz").write_bytes(gzip.compress(TEXT.encode()))
-    assert command(tmp_path / "text.gz") == (TRANSLATED, "")
-    (tmp_path / "text").write_text(TEXT, encoding="utf-8-sig")
-    assert command(tmp_path / "text") == (TRANSLATED, "")
-    (tmp_path / "out").touch(mode=0o600)
-    assert command(tmp_path / "text", "--output", tmp_path / "out", "--beam", "2", "--search", "groundhog") == ("", "")
-    assert (tmp_path / "out").read_text() == TRANSLATED
-    assert (tmp_path / "out").stat().st_mode & 0o777 == 0o600  # as of the file that it replaces
+    (text := tmp_path / "text").write_text(TEXT, encoding="utf-8-sig")
+    (packed := tmp_path / "text.gz").write_bytes(gzip.compress(TEXT.encode()))
+    assert command(text) == command(packed) == (TRANSLATED, "")
+    (out := tmp_path / "out").touch(mode=0o600)
+    assert command(text, "--output", out, "--beam", "2", "--search", "groundhog") == ("", "")
+    assert out.read_text() == TRANSLATED
+    assert out.stat().st_mode & 0o777 == 0o600  # as of the file that it replaces
 
 
 def test_standard_input_is_lines_and_no_document(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    streams = [SimpleNamespace(buffer=io.BufferedReader(io.BytesIO(text.encode()))) for text in (TEXT, PO)]
-    monkeypatch.setattr(sys, "stdin", streams[0])
-    assert command() == (TRANSLATED, "")
-    monkeypatch.setattr(sys, "stdin", streams[1])
+    for text in (TEXT, PO):
+        monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BufferedReader(io.BytesIO(text.encode()))))
+        if text == TEXT:
+            assert command() == (TRANSLATED, "")
     with pytest.raises(InputError, match="standard input: a document"):
         command()
 
@@ -145,15 +142,16 @@ def test_alignments_are_lines_of_scores(command: Command, models: Path, tmp_path
     torch.testing.assert_close(torch.tensor(first["alignment"]), expected.weights, rtol=0, atol=1e-6)
 
 
-def test_prepared_lines_are_words_in_and_out(command: Command, tmp_path: Path) -> None:
-    (tmp_path / "text").write_text("it &apos;s a cat .\n.\n\n")
-    first, *_, blank, end = command(tmp_path / "text", "--prepared")[0].split("\n")
-    assert (first, blank, end) == ("c&apos; est un chat .", "", "")
-
-
-def test_the_end_of_a_line_for_other_programs_is_none_in_the_output(command: Command, tmp_path: Path) -> None:
-    (tmp_path / "text").write_text("The dog\rsleeps.\n3\x0b4\u20285\n")
-    assert command(tmp_path / "text")[0] == "le chien dort.\n3 4 5\n"
+@pytest.mark.parametrize(
+    ("text", "options", "out"),
+    [
+        ("it &apos;s a cat .\n\n", ["--prepared"], "c&apos; est un chat .\n\n"),
+        ("The dog\rsleeps.\n3\x0b4\u20285\n", [], "le chien dort.\n3 4 5\n"),  # ends of lines for other programs
+    ],
+)
+def test_a_line_is_words_in_and_out(command: Command, tmp_path: Path, text: str, options: list[str], out: str) -> None:
+    (tmp_path / "text").write_text(text)
+    assert command(tmp_path / "text", *options)[0] == out
 
 
 def test_a_model_for_trees_warns_once_without_them(models: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -200,12 +200,11 @@ def test_a_model_reads_dropped_words_in_training_only(make: Make, side: str) -> 
 @pytest.mark.parametrize("rate", ["dropout", "readout_dropout"])
 @torch.no_grad()
 def test_dropout_acts_in_training_only(rate: str) -> None:
-    plain, model = make(), make(**{rate: 0.4})
-    randomize(plain)
-    model.load_state_dict(plain.state_dict())
-    expected = plain(**SAMPLE["net_input"])[0]
-    assert torch.equal(model.eval()(**SAMPLE["net_input"])[0], expected)
+    randomize(model := make(**{rate: 0.4}))
+    (plain := make()).load_state_dict(model.state_dict())
+    expected, evaluated = (net.eval()(**SAMPLE["net_input"])[0] for net in (plain, model))
     first, second = (model.train()(**SAMPLE["net_input"])[0] for _ in range(2))
+    assert torch.equal(evaluated, expected)
     assert not torch.allclose(first, expected) and not torch.allclose(first, second)
 
 

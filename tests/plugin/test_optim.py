@@ -56,8 +56,7 @@ def make_scheduler(**options: float | bool) -> HalveOnWorse:
 @pytest.mark.parametrize("saved", range(1, len(LOSSES)))
 def test_a_resumed_training_has_the_same_rates(saved: int) -> None:
     scheduler, resumed = make_scheduler(), make_scheduler()
-    for epoch, loss in enumerate(LOSSES[:saved], 1):
-        scheduler.step(epoch, loss)
+    assert [scheduler.step(epoch, loss) for epoch, loss in enumerate(LOSSES[:saved], 1)] == RATES[:saved]
     resumed.load_state_dict(json.loads(json.dumps(scheduler.state_dict())))
     resumed.optimizer.load_state_dict(scheduler.optimizer.state_dict())
     resumed.step(saved)  # fairseq does so after it loads a checkpoint
@@ -67,7 +66,6 @@ def test_a_resumed_training_has_the_same_rates(saved: int) -> None:
 @pytest.mark.parametrize(
     ("options", "losses", "rates"),
     [
-        ({}, LOSSES, RATES),
         ({}, [5.0, None, 5.5], [1.0, 1.0, 0.5]),  # an epoch without a validation
         ({"lr_shrink": 0.1, "maximize_best_checkpoint_metric": True}, [20.0, 21.0, 20.0, 20.5], [1.0, 1.0, 0.1, 0.1]),
     ],

@@ -79,11 +79,6 @@ def test_what_fairseq_says_of_bad_input_is_one_line(
     assert capsys.readouterr().err == f"error: {' '.join(str(error).split())}\n" * is_one_line
 
 
-def test_bf16_is_no_tpu() -> None:
-    common = parse_training("--arch", "rnnsearch", "--optimizer", "adam", "--batch-size", "8", "--bf16").common
-    assert (common.bf16, common.tpu) == (True, False)
-
-
 @pytest.mark.parametrize(
     ("words", "hint"),
     [(["--arch", "bahdanau_gruu"], "bahdanau_gru"), (["--arch", "anmt", "--optimizr=x"], "--optimizer")],
@@ -106,8 +101,9 @@ def test_help_has_the_options_of_the_architecture_and_the_task(capsys: pytest.Ca
     assert "--alignment-size" not in shown
 
 
-def test_an_architecture_alone_is_trained_as_in_the_paper() -> None:
+def test_an_architecture_alone_is_trained_as_in_the_paper_and_bf16_is_no_tpu() -> None:
     cfg = parse_training("--arch", "bahdanau_gru")
     assert (cfg.optimizer._name, cfg.criterion._name) == ("adadelta", "summed_nll")
     assert (cfg.dataset.batch_size, cfg.optimization.lr, cfg.optimization.clip_norm) == (80, [1.0], 1.0)
-    assert parse_training("--arch", "bahdanau_gru", "--max-tokens", "99", "--lr", "3").optimization.lr == [3.0]
+    cfg = parse_training("--arch", "bahdanau_gru", "--max-tokens", "99", "--lr", "3", "--bf16")
+    assert (cfg.optimization.lr, cfg.common.bf16, cfg.common.tpu) == ([3.0], True, False)

@@ -24,13 +24,11 @@ def test_long_texts_are_translated_in_parts(client: TestClient) -> None:
 
 
 def test_a_text_that_cannot_be_translated_refuses_no_other_one(client: TestClient) -> None:
-    texts = ["The dog sleeps.", "x" * 10_001]
-    answer = client.post("/translate", json={"q": texts, **EN_FR}).json()
-    assert answer["translatedText"] == ["le chien dort.", texts[1]]
-    assert answer["faults"][0] == [] and "10,001 characters" in answer["faults"][1][0]
-    one = client.post("/translate", json={"q": texts[0], **EN_FR}).json()
-    assert one == {"translatedText": "le chien dort.", "faults": []}
-    assert "10,001 characters" in client.post("/translate", json={"q": texts[1], **EN_FR}).json()["error"]
+    good, bad = texts = ["The dog sleeps.", "x" * 10_001]
+    both, one, none = (client.post("/translate", json={"q": q, **EN_FR}).json() for q in (texts, good, bad))
+    assert both["translatedText"] == ["le chien dort.", bad]
+    assert both["faults"][0] == [] and "10,001 characters" in both["faults"][1][0]
+    assert one == {"translatedText": "le chien dort.", "faults": []} and "10,001 characters" in none["error"]
 
 
 def test_what_a_translation_lacks_is_named_in_both_apis(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
