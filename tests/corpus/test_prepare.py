@@ -3,6 +3,7 @@
 import fcntl
 import os
 import shutil
+import signal
 import subprocess
 from functools import partial
 from pathlib import Path
@@ -99,7 +100,7 @@ def test_tokens_stay_and_subwords_are_learnt_from_both_languages(tmp_path: Path,
     [
         ({}, False, "Hello, world!", "sentencepiece"),
         ({"tokenized": True}, False, "Hello , world !", "bpe"),
-        ({}, True, "Hello, world!", None),
+        ({}, True, "In 1.5 h on GitHub: <b>see</b> https://a.org &amp; a|b, yes-or-no 5%", None),
         ({}, True, "彼は昨日、新しいiPhoneを買いました。", "sentencepiece"),
         ({}, True, "See :func:`open` and ``file``.", "sentencepiece"),
     ],
@@ -112,6 +113,8 @@ def test_subwords_are_the_default_below_a_million_pairs(
     parts = {part: [(line, line)] * 20 for part in PARTS}
     number, preparation = module.prepare(parts, LANGUAGES, tmp_path, **settings)
     assert preparation.subwords == kind and number == 20
+    assert preparation.markup == ("`" in line) and read_preparations(tmp_path)["en"] == preparation
+    assert {"⟦1⟧", "⟦2⟧"}.issubset(read(tmp_path / "train.fr")[-1].split()) == preparation.markup
 
 
 # Which files are read
@@ -151,6 +154,15 @@ def test_training_pairs_are_limited_by_their_words_and_shuffled_together(raw: Pa
     joined = [tuple(line.replace("@@ ", "") for line in pair) for pair in read_pairs(tmp_path / "short")]
     assert sorted(joined) == sorted(short) != joined and 3 < len(short) < 10
     assert len(read_pairs(tmp_path / "short", "test")) == SIZES["test"]
+
+
+def die(block: list[int]) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_a_process_that_is_killed_ends_the_work() -> None:
+    with pytest.raises(InputError, match="a process was killed"):
+        list(rows.map_blocks(die, range(rows.MIN_BLOCKS * rows.BLOCK), "words"))
 
 
 # Bad input

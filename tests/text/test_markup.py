@@ -2,16 +2,13 @@
 
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from types import FrameType
 from typing import Any
 
 import pytest
 
 import rnnsearch_fairseq
-from rnnsearch_fairseq.corpus import prepare
-from rnnsearch_fairseq.text.markup import SYMBOLS, has_code, known_characters, mask, mask_pair, scan, unmask
-from rnnsearch_fairseq.text.preparation import read_preparations
+from rnnsearch_fairseq.text.markup import SYMBOLS, known_characters, mask, mask_pair, scan, unmask
 from tests.trained import SHIPPED_MODEL, needs_shipped_model
 
 
@@ -73,6 +70,10 @@ from tests.trained import SHIPPED_MODEL, needs_shipped_model
         ("failed to run '%s' or “{0}”", "'%s'|“{0}”"),
         ("100% sure, 5 < 6, a | b, e.g. this and/or that, *and* so on: read-only, Yes!", ""),
         ("``a`` or " * 3 + "``b`` for ⟦1⟧", "``a``|``b``|⟦1⟧"),
+        ("It is {a}{b}, {{ size }} {{ unit }} or </kbd>+<kbd>", "{a}{b}|{{ size }} {{ unit }}|</kbd>+<kbd>"),
+        ("'%s'/%s, %d, then [![a](b)", "'%s'/%s|%d|[![|](b)"),
+        ("It costs 5 €, or £ 4.", "€|£"),
+        ("95 % d'intervalles de 5 s", ""),
     ],
 )
 def test_spans_of_markup(text: str, spans: list[str] | str) -> None:
@@ -80,13 +81,6 @@ def test_spans_of_markup(text: str, spans: list[str] | str) -> None:
         spans = [span.replace("\0", "|") for span in spans.replace("\\|", "\0").split("|") if span]
     assert scan(text).mask()[1] == spans
     assert unmask(mask(text, spans), spans) == text
-
-
-def test_spans_that_touch_are_one() -> None:
-    for text in ("{a}{b}", "{{ size }} {{ unit }}", "</kbd>+<kbd>", "'%s'/%s"):
-        assert scan(f"x {text}").mask()[1] == [text]
-    assert scan("[![a](b)").mask()[1] == ["[![", "](b)"] and scan("%s, %s").mask()[1] == ["%s"]
-    assert scan("'%s'/%s").spans == ["%s", "%s"]
 
 
 def test_unknown_characters_other_scripts_and_signs_are_spans() -> None:
@@ -97,8 +91,6 @@ def test_unknown_characters_other_scripts_and_signs_are_spans() -> None:
     assert mask(text, spans, known) == "Save ⟦1⟧ the file of ⟦2⟧, the letter ⟦3⟧ café…"
     assert scan(text).mask()[1] == ["💾", "→"]
     assert scan("字は π は 試 は a", known).mask()[1] == ["試"]
-    assert scan("It costs 5 €, or £ 4.").spans == ["€", "£"]
-    assert scan("95 % d'intervalles, % d files").spans == ["% d"]
 
 
 def test_a_pair_shares_its_symbols_and_keeps_what_one_side_lacks() -> None:
@@ -111,10 +103,6 @@ def test_a_pair_shares_its_symbols_and_keeps_what_one_side_lacks() -> None:
     assert mask_pair("%d/%s of %s", "%s de %d/%s") == ("⟦1⟧ of ⟦2⟧", "⟦2⟧ de ⟦1⟧")
     assert mask_pair("`a` in ``f(a)``", "``a`` : `a`") == ("⟦1⟧ in ``f(a)``", "``a`` : ⟦1⟧")
     assert unmask("Pas ⟦2⟧ mais ⟦1⟧ ⟦9⟧.", ["``a``", "``b``"]) == "Pas ``b`` mais ``a``."
-
-
-def test_code_is_recognised() -> None:
-    assert has_code("the %s") and not has_code("In 1.5 h on GitHub: <b>see</b> https://a.org &amp; a|b, yes-or-no 5%")
 
 
 REPEATED = """` `` ``a `a `a< { {a {a,plural,{ {{ {% % %( %1$ %< %%a :a :a:` $ $a\\ @a !a a_ __ - --a= < <a <!--
@@ -147,16 +135,6 @@ def test_work_is_in_proportion_to_the_text() -> None:
     more = [" ", "<a don't ", "`a ", "&lt;a ", "a( ", "((a", "a-", "[a](b ", "%s ", "%s ``a`` ", "a(b "]
     for repeated in [*REPEATED.split(), *more]:
         assert count_lines(repeated, 2_000) < 6 * count_lines(repeated, 500) + 500, repeated
-
-
-def test_markup_is_prepared_as_symbols(tmp_path: Path) -> None:
-    words = ["call", "the", "new", "method", "of", "an", "object"]
-    lines = [f"{' '.join(words[n % 5 :])} ``f{n}()`` or %s" for n in range(30)]
-    pairs = [(f"{line} en", f"{line} fr") for line in lines]
-    parts = dict.fromkeys(("train", "valid", "test"), pairs)
-    _, preparation = prepare.prepare(parts, ("en", "fr"), tmp_path, sentencepiece=50)
-    assert preparation == read_preparations(tmp_path)["en"] and preparation.markup
-    assert all({"⟦1⟧", "⟦2⟧"} <= set(line.split()) for line in (tmp_path / "train.fr").read_text().splitlines())
 
 
 @needs_shipped_model

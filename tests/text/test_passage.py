@@ -4,6 +4,9 @@ import pytest
 
 from rnnsearch_fairseq.text.passage import PIECE_CHARACTERS, Passage
 
+SENTENCES = ["One, two, i.e. three.", "See `a. B. <c>`_ and ``d. E``.", "It's 3.5."] * 9  # over 40 words
+CLAUSES = [f"{{a{number}}} or {{b{number}}}," for number in range(6)]  # over 9 spans
+
 
 @pytest.mark.parametrize(
     ("text", "pieces"),
@@ -34,6 +37,12 @@ from rnnsearch_fairseq.text.passage import PIECE_CHARACTERS, Passage
         ("Keep ⟦1000⟧ in <b>Mind</b>", ["Keep ⟦1000⟧ in ⟦1001⟧", "Mind"]),
         ("```\ndef f(x):\n```", []),
         ("%s: 1,000 \n--all", []),
+        (":rocket: Get it", ["Get it"]),
+        (".. note:: A b", ["A b"]),
+        ("**Find it**", ["Find it"]),
+        ("**kwargs**", ["**kwargs**"]),
+        (" ".join(SENTENCES), SENTENCES),
+        (" ".join(CLAUSES), CLAUSES),
     ],
 )
 def test_texts_are_cut_and_joined(text: str, pieces: list[str]) -> None:
@@ -43,35 +52,18 @@ def test_texts_are_cut_and_joined(text: str, pieces: list[str]) -> None:
     assert passage.join([piece.replace("two", "deux") for piece in pieces]) == text.replace("two", "deux")
 
 
-def test_long_lines_and_lines_of_many_spans_are_cut_into_sentences() -> None:
-    sentences = ["One, two, i.e. three.", "See `a. B. <c>`_ and ``d. E``.", "It's 3.5."] * 12
-    assert Passage(" ".join(sentences)).pieces == sentences
-    many = [f"{{a{number}}} or {{b{number}}}," for number in range(6)]
-    assert Passage(" ".join(many)).pieces == many
+NESTED = "<b>A " * 2_000 + "b</b>" * 2_000
 
 
-@pytest.mark.parametrize("text", ["word " * 250, "On. " * 300, "a, " * 250, "x" * 5_000, "a<b>" * 1_900, "語" * 2_000])
-def test_no_text_is_too_long(text: str) -> None:
+@pytest.mark.parametrize(
+    "text", ["word " * 250, "On. " * 300, "a, " * 250, "x" * 5_000, "a<b>" * 1_900, "語" * 2_000, NESTED]
+)
+def test_no_text_is_too_long_or_too_deep(text: str) -> None:
     passage = Passage(text)
-    assert max(len(piece.replace("<b>", "|")) for piece in passage.pieces) <= PIECE_CHARACTERS
-    assert passage.join(passage.pieces) == text
-
-
-def test_tags_inside_tags_have_a_limit() -> None:
-    text = "<b>A " * 2_000 + "b</b>" * 2_000
-    passage = Passage(text)
+    assert max(len(piece.replace("<b>", "|").replace("</b>", "|")) for piece in passage.pieces) <= PIECE_CHARACTERS
     assert passage.join(passage.pieces) == text
 
 
 def test_messages_with_plural_forms_are_told() -> None:
     assert Passage("See {n, plural, one {a} other {b}}.").has_plural
     assert not Passage('Read <x id="a" equiv-text="{n, plural, one {a} other {b}}"/>!').has_plural
-
-
-@pytest.mark.parametrize(
-    ("text", "piece"),
-    [(":rocket: Get it", "Get it"), (".. note:: A b", "A b"), ("**Find it**", "Find it"), ("**kwargs**", "**kwargs**")],
-)
-def test_what_frames_a_text_stays_outside(text: str, piece: str) -> None:
-    passage = Passage(text)
-    assert passage.pieces == [piece] and passage.join(passage.pieces) == text
