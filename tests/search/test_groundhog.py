@@ -1,7 +1,5 @@
 """GroundHog's search against a NumPy transcription of the original's, and against recorded translations."""
 
-import functools
-import logging
 import math
 from typing import Any
 
@@ -23,47 +21,26 @@ LENGTHS = [6, 2, 9, 4, 3]  # with end-of-sentence
 EXACT = {"rtol": 0, "atol": 1e-9}
 
 
-def draw_sources(seed: int) -> list[list[int]]:
-    """Sentences in the original's ids."""
-    rng = np.random.default_rng(seed)
-    return [[*rng.integers(1, N_SOURCE - 1, size=length - 1).tolist(), N_SOURCE - 1] for length in LENGTHS]
-
-
-@functools.cache
-def by_the_transcription(encdec: bool, seed: int, beam: int, ban: bool) -> list[list[reference.Hypothesis]]:
-    """All hypotheses of each sentence, best first."""
-    params, sources = draw_model(encdec), draw_sources(seed)
-    return [reference.beam_search(params, s, beam, eos=N_TARGET - 1, unk=1, ban_unknown=ban) for s in sources]
-
-
-def draw_model(encdec: bool = False, seed: int = 1) -> dict[str, np.ndarray]:
-    rng = np.random.default_rng(seed)
-    params = reference.random_arrays(rng, n=6, m=5, n_source=N_SOURCE, n_target=N_TARGET, rank=5, encdec=encdec)
-    params["b_dec_deep_softmax"][-1] += 1  # otherwise few hypotheses end
-    return params
-
-
-def search(models: list[Any], sources: list[list[int]], left: bool = True, **options: Any) -> list[list[Hypothesis]]:
-    sample = make_sample(sources, [[EOS]] * len(sources), left)
+def search(models: list[Any], sources: list[list[int]], **options: Any) -> list[list[Hypothesis]]:
+    sample = make_sample(sources, [[EOS]] * len(sources), left=True)
     return builders.search(models, sample, search="groundhog", **{"unnormalized": True, **options})
-
-
-def in_fairseqs_ids(sources: list[list[int]]) -> list[list[int]]:
-    return [from_original(source, N_SOURCE) for source in sources]
 
 
 # -- against the transcription --
 
 
 @pytest.mark.parametrize("encdec", [False, True], ids=["search", "encdec"])
-@pytest.mark.parametrize("left", [True, False], ids=["left-padded", "right-padded"])
 @pytest.mark.parametrize("ban", [False, True], ids=["", "banned"])
 @pytest.mark.parametrize("beam", [1, 4, 10])
-def test_all_hypotheses_of_a_batch(encdec: bool, left: bool, ban: bool, beam: int) -> None:
-    params, sources = draw_model(encdec), draw_sources(2)
-    options = {"beam": beam, "unkpen": math.inf if ban else 0.0}
-    found = search([groundhog_model(params)], in_fairseqs_ids(sources), left, **options)
-    for expected, hypotheses in zip(by_the_transcription(encdec, 2, beam, ban), found, strict=True):
+def test_all_hypotheses_of_a_batch(encdec: bool, ban: bool, beam: int) -> None:
+    rng = np.random.default_rng(1)
+    params = reference.random_arrays(rng, n=6, m=5, n_source=N_SOURCE, n_target=N_TARGET, rank=5, encdec=encdec)
+    params["b_dec_deep_softmax"][-1] += 1  # otherwise few hypotheses end
+    sources = [[*rng.integers(1, N_SOURCE - 1, size=length - 1).tolist(), N_SOURCE - 1] for length in LENGTHS]
+    batch = [from_original(source, N_SOURCE) for source in sources]
+    found = search([groundhog_model(params)], batch, beam=beam, unkpen=math.inf if ban else 0.0)
+    for source, hypotheses in zip(sources, found, strict=True):
+        expected = reference.beam_search(params, source, beam, eos=N_TARGET - 1, unk=1, ban_unknown=ban)
         assert [h.words for h in hypotheses] == [from_original(ids, N_TARGET) for ids, _ in expected]
         np.testing.assert_allclose([-h.score for h in hypotheses], [cost for _, cost in expected], **EXACT)
 
@@ -98,21 +75,16 @@ def test_limits_and_fallbacks(probabilities: list[float], ban: bool, beam: int) 
         assert sorted(len(h.words) for h in hypotheses) == sorted(len(ids) for ids, _ in expected)
 
 
-def test_fallbacks_are_logged(caplog: pytest.LogCaptureFixture) -> None:
+def test_fallbacks_and_failures_are_logged(warned: pytest.LogCaptureFixture) -> None:
     model = groundhog_model(constant_model([0, 0.9, 0, 0, 0.1]))
-    with caplog.at_level(logging.WARNING):
-        found = search([model], [[5, EOS], [EOS], [5, 5, 5, EOS]], beam=2, unkpen=math.inf)
-    assert "unknown words are now allowed: sentences [1, 3] of a batch" in caplog.text
+    found = search([model], [[5, EOS], [EOS], [5, 5, 5, EOS]], beam=2, unkpen=math.inf)
+    assert "unknown words are now allowed: sentences [1, 3] of a batch" in warned.text
     assert all(h.words[:-1] == [3] * (len(h.words) - 1) for hypotheses in found for h in hypotheses)
-
-
-def test_a_search_that_fails_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     model = groundhog_model(constant_model([0, 0.5, 0.3, 0.2, 0]))
-    with caplog.at_level(logging.WARNING):
-        ((only,),) = search([model], [[5, EOS]], beam=300)
+    ((only,),) = search([model], [[5, EOS]], beam=300)
     assert (only.words, only.score, only.logprobs.tolist()) == ([EOS], -math.inf, [-math.inf])
-    assert "the beam is doubled to 600" in caplog.text
-    assert "the translation is empty: sentences [1]" in caplog.text
+    assert "the beam is doubled to 600" in warned.text
+    assert "the translation is empty: sentences [1]" in warned.text
 
 
 # -- against the original program --
@@ -131,21 +103,17 @@ def converted(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Any]:
 
 @pytest.mark.slow
 @needs_recorded
-@pytest.mark.parametrize("together", [True, False], ids=["batched", "alone"])
 @pytest.mark.parametrize(
     ("mode", "options"),
     [("raw", {}), ("normalized", {"unnormalized": False}), ("unknown_banned", {"unkpen": math.inf})],
 )
-def test_recorded_translations_word_for_word(
-    converted: tuple[Any, Any], mode: str, options: dict[str, Any], together: bool
-) -> None:
+def test_recorded_translations_word_for_word(converted: tuple[Any, Any], mode: str, options: dict[str, Any]) -> None:
     model, task = converted
     expected = recorded("search_translations_20.json")
     dictionary = task.target_dictionary
     sources = [task.source_dictionary.encode_line(line, add_if_not_exist=False).tolist() for line in expected["source"]]
     assert not any(PAD in source for source in sources)
-    batches = [sources] if together else [[source] for source in sources]
-    found = [best for batch in batches for best, *_ in search([model], batch, beam=10, **options)]
+    found = [best for best, *_ in search([model], sources, beam=10, **options)]
     texts = [dictionary.string(torch.tensor(h.words)).replace(dictionary.unk_word, "UNK") for h in found]
     assert texts == expected[mode]
     assert -sum(h.score for h in found) == pytest.approx(expected["total_cost"][mode], abs=1e-3)

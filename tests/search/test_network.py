@@ -16,6 +16,7 @@ from rnnsearch_fairseq.modules.config import NetworkConfig
 from rnnsearch_fairseq.modules.embedding import BiasedEmbedding
 from rnnsearch_fairseq.modules.fused.forms import has_fused_form
 from rnnsearch_fairseq.modules.fused.rnn import FusedDecoder, FusedEncoder
+from rnnsearch_fairseq.modules.fused.tree import FusedTreeDecoder, FusedTreeEncoder
 from rnnsearch_fairseq.modules.lstm import LSTM
 from rnnsearch_fairseq.modules.rnnsearch import RNNsearch, RNNsearchConfig
 from rnnsearch_fairseq.modules.tree2seq import Tree2Seq, Tree2SeqConfig
@@ -24,6 +25,7 @@ from rnnsearch_fairseq.search import SearchModel, SearchOptions, make_search
 from tests.builders import EOS, PAD, pad, randomize
 from tests.plugin import builders as trees
 
+FUSED = {RNNsearchConfig: (FusedEncoder, FusedDecoder), Tree2SeqConfig: (FusedTreeEncoder, FusedTreeDecoder)}
 NETWORKS = {RNNsearchConfig: RNNsearch, Tree2SeqConfig: Tree2Seq}
 WIDTH, VOCABULARY, LIMIT = 4, 12, 8
 EXACT = {"rtol": 0, "atol": 1e-10}
@@ -117,6 +119,8 @@ def test_a_module_of_ones_own_is_what_is_trained_and_searched(kind: type[Network
     results = []
     for scan in ("fused", "reference"):
         network = draw(kind.from_values({**sizes, "scan": scan}))
+        for half, fused in zip((network.encoder, network.decoder), FUSED[kind], strict=True):
+            assert has_fused_form(half, fused) == (scan == "fused"), "two equal forms would be compared"
         before = forward(network, SAMPLE["prev_output_tokens"])
         module = network.get_submodule(place)
         method = "step" if place == "decoder" else "forward"
@@ -131,9 +135,3 @@ def test_a_module_of_ones_own_is_what_is_trained_and_searched(kind: type[Network
         with torch.no_grad():
             check_search(network)
     torch.testing.assert_close(*results, **EXACT)
-
-
-def test_a_network_without_own_modules_runs_fused() -> None:
-    """Otherwise the tests above would not compare two forms."""
-    network = draw(RNNsearchConfig.from_values(dict.fromkeys(("embedding_size", "hidden_size"), WIDTH)))
-    assert has_fused_form(network.decoder, FusedDecoder) and has_fused_form(network.encoder, FusedEncoder)

@@ -1,8 +1,6 @@
 """tree2seq's search against a transcription of the original's, and against recorded translations."""
 
-import math
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -23,10 +21,6 @@ from tests.search import builders
 EXACT = {"rtol": 0, "atol": 1e-10}
 
 
-def search(original: Original, records: list[dict[str, Any]], beam: int, **options: Any) -> list[list[Hypothesis]]:
-    return builders.search([original.model], original.batch(records, True), search="tree2seq", beam=beam, **options)
-
-
 @pytest.fixture(scope="module")
 def original() -> Original:
     return Original("softmax")
@@ -37,13 +31,12 @@ def recorded_ids(original: Original, hypothesis: Hypothesis) -> list[int]:
 
 
 @needs_tree2seq
-@pytest.mark.parametrize("together", [True, False], ids=["batched", "alone"])
 @pytest.mark.parametrize("records", ["dev", "dev_failed_parse"])
 @pytest.mark.parametrize(("beam", "name"), [(1, "greedy"), (5, "beam5")])
-def test_recorded_translations(original: Original, records: str, beam: int, name: str, together: bool) -> None:
+def test_recorded_translations(original: Original, records: str, beam: int, name: str) -> None:
     sentences = original.described[records]
-    batches = [sentences] if together else [[record] for record in sentences]
-    found = [hypotheses for batch in batches for hypotheses in search(original, batch, beam, max_len_b=50)]
+    sample = original.batch(sentences, True)
+    found = builders.search([original.model], sample, search="tree2seq", beam=beam, max_len_b=50)
     eos, words = original.described["tgt_eos"], original.described["tgt_vocab"]
     for record, hypotheses in zip(sentences, found, strict=True):
         assert recorded_ids(original, hypotheses[0]) == [*record[name], eos]
@@ -85,13 +78,6 @@ def test_of_equal_scores_the_unfinished_come_first_and_the_search_goes_on() -> N
     before = list(beam.finished)
     assert beam.advance(candidates, 1) == candidates[:2]
     assert beam.finished == before
-
-
-def test_probabilities_are_relative_frequencies() -> None:
-    statistics = LengthStatistics({(3, 2): 2, (3, 5): 1, (4, 1): 1})
-    assert statistics.log_prob(3, 2) == pytest.approx(math.log(2 / 3))
-    assert statistics.log_prob(3, 4) == -math.inf, "a target length never seen with this source length"
-    assert statistics.log_prob(9, 4) == 0, "a source length never seen"
 
 
 def test_missing_and_malformed_statistics_are_refused(tmp_path: Path) -> None:
