@@ -11,23 +11,15 @@ TOLERANCE = {"rtol": 0, "atol": 1e-10}
 LENGTHS = [(7, 5), (1, 1), (4, 9), (12, 3)]  # source and target words of the sentences of one batch
 
 
-def draw(seed: int, encdec: bool, pool: int = 2) -> tuple[dict[str, np.ndarray], list[list[int]], list[list[int]]]:
-    rng = np.random.default_rng(seed)
-    params = reference.random_parameters(rng, n=6, m=5, l=4, n_prime=7, pool=pool, K_x=21, K_y=18, encdec=encdec)
-    sources = [rng.integers(2, 21, size=length).tolist() for length, _ in LENGTHS]
-    targets = [rng.integers(2, 18, size=length).tolist() for _, length in LENGTHS]
-    return params, sources, targets
-
-
 @pytest.mark.parametrize("encdec", [False, True], ids=["rnnsearch", "rnnencdec"])
-@pytest.mark.parametrize("seed", [1, 2, 3])
 @pytest.mark.parametrize("left", [False, True], ids=["right-padded", "left-padded"])
 @pytest.mark.parametrize("pool", [1, 2, 3])
 @pytest.mark.parametrize("readout_state", ["previous", "current"])
-def test_encoder_and_decoder_follow_appendix_a(
-    seed: int, encdec: bool, left: bool, pool: int, readout_state: str
-) -> None:
-    params, sources, targets = draw(seed, encdec, pool)
+def test_encoder_and_decoder_follow_appendix_a(encdec: bool, left: bool, pool: int, readout_state: str) -> None:
+    rng = np.random.default_rng(1)
+    params = reference.random_parameters(rng, n=6, m=5, l=4, n_prime=7, pool=pool, K_x=21, K_y=18, encdec=encdec)
+    sources = [rng.integers(2, 21, size=length).tolist() for length, _ in LENGTHS]
+    targets = [rng.integers(2, 18, size=length).tolist() for _, length in LENGTHS]
     encoder, decoder = modules_from(params, pool, current=readout_state == "current")
     words = pad(sources, left)
     features, alpha, _ = decoder(pad(targets), *decoder.begin(encoder(words)))

@@ -45,11 +45,9 @@ def test_hypotheses_have_fairseqs_form(name: str, alignment: str | None) -> None
 
 def test_trees_reach_the_search(tmp_path: Path) -> None:
     model, sample = trees.make_model(), trees.make_batch(trees.SOURCES, trees.TARGETS, trees.TREES)
-    dictionaries = model.encoder.dictionary, model.decoder.dictionary
     make_dictionary(3).save(str(tmp_path / "dict.tree.txt"))
-    task = RNNsearchTask(RNNsearchTaskConfig(data=str(tmp_path), tree_lang="tree", search="tree2seq"), *dictionaries)
-    generator = task.build_generator([model, model], Namespace(beam=3, max_len_b=8))
-    found = task.inference_step(generator, [model, model], sample)
+    task = make_task(data=str(tmp_path), tree_lang="tree", search="tree2seq")
+    found = task.inference_step(task.build_generator([model] * 2, Namespace(beam=3, max_len_b=8)), [model] * 2, sample)
     expected = search([model], sample, search="tree2seq", beam=3, max_len_b=8)
     assert [[h["tokens"].tolist() for h in hs] for hs in found] == [[h.words for h in hs] for hs in expected]
     assert found[0][0]["attention"].shape[0] == sample["net_input"]["src_tokens"].size(1), "words only"
@@ -62,10 +60,8 @@ def test_a_validation_searches_with_the_parameters_of_now() -> None:
     for parameter in [*model.parameters(), *other.parameters()]:
         parameter.data.mul_(-0.7)
     task.begin_valid_epoch(1, model)
-    after, expected = (
-        generator.generate([model], SAMPLE),
-        task.build_generator([other], Namespace()).generate([], SAMPLE),
-    )
+    after = generator.generate([model], SAMPLE)
+    expected = task.build_generator([other], Namespace()).generate([], SAMPLE)
     scores, *others = ([h["score"].item() for h in found[0]] for found in (after, expected, before))
     assert scores == others[0] and scores != others[1]
 

@@ -2,7 +2,6 @@
 
 import logging
 from pathlib import Path
-from typing import Any
 
 import pytest
 from fairseq.data import encoders
@@ -45,18 +44,16 @@ def test_tokens_are_those_of_fairseqs_moses(language: str, no_escape: bool, no_d
         assert ours.decode(tokens) == theirs.decode(" ".join(tokens))
 
 
-@pytest.mark.parametrize(
-    ("kind", "options"),
-    [
-        ("bpe", {"_name": "subword_nmt", "bpe_codes": "bpe.codes"}),
-        ("sentencepiece", {"_name": "sentencepiece", "sentencepiece_model": "sentencepiece.model"}),
-    ],
-)
-def test_subwords_are_those_of_fairseqs_encoders(folder: Path, kind: str, options: dict[str, Any]) -> None:
-    name, file = list(options)[1], folder / list(options.values())[1]
-    content = file.read_text(encoding="utf-8") if kind == "bpe" else file.read_bytes()
-    ours = TextCodec(Preparation(**{kind: content}), "en")
-    theirs = encoders.build_bpe(OmegaConf.create({**options, name: str(file)}))
+@pytest.mark.parametrize("kind", ["bpe", "sentencepiece"])
+def test_subwords_are_those_of_fairseqs_encoders(folder: Path, kind: str) -> None:
+    codes, model = folder / "bpe.codes", folder / "sentencepiece.model"
+    if kind == "bpe":
+        preparation = Preparation(bpe=codes.read_text(encoding="utf-8"))
+        options = {"_name": "subword_nmt", "bpe_codes": str(codes)}
+    else:
+        preparation = Preparation(sentencepiece=model.read_bytes())
+        options = {"_name": "sentencepiece", "sentencepiece_model": str(model)}
+    ours, theirs = TextCodec(preparation, "en"), encoders.build_bpe(OmegaConf.create(options))
     for text in TEXTS:
         text = " ".join(text.split())
         words = ours.encode(text)

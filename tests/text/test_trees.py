@@ -8,6 +8,7 @@ import pytest
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.modules.forest import Tree
 from rnnsearch_fairseq.text.trees import NoParse, Parse, first_difference, parse_transitions, read_penn
+from tests.plugin.builders import transitions_of
 
 # A tree by its definition: a word is its position, a phrase the list of its two parts.
 Nested = Any
@@ -24,10 +25,6 @@ def nested_trees(start: int, end: int) -> Iterator[Nested]:
 
 def words_of(tree: Nested) -> list[int]:
     return [tree] if isinstance(tree, int) else words_of(tree[0]) + words_of(tree[1])
-
-
-def transitions_of(tree: Nested) -> str:
-    return "S" if isinstance(tree, int) else f"{transitions_of(tree[0])} {transitions_of(tree[1])} R"
 
 
 def spans_of(tree: Nested) -> list[tuple[int, int]]:
