@@ -212,7 +212,7 @@ def parse_arguments() -> argparse.Namespace:
     if args.documents and (args.nbest or args.alignments or args.trees or args.prepared):
         raise InputError(f"{path}: a document; leave out --nbest, --alignments, --trees and --prepared")
     if args.documents and args.output is None:
-        raise InputError(f"{path}: documents; give the file or folder to write, as --output")
+        raise InputError(f"{path}: a document or a folder; give the file or folder to write, as --output")
     named = [args.replace_unknown or None, args.terms, getattr(args, "length_statistics", None)]
     check_not_input([args.output, args.alignments], [args.file, args.trees, *named, *model_files(args.model)])
     return args
