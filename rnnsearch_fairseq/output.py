@@ -13,6 +13,7 @@ from typing import BinaryIO
 
 from rnnsearch_fairseq.errors import InputError, quote
 
+MAX_LINKS = 40  # of a path, as in Linux
 outputs_begun: set[Path] = set()  # the files and folders that this process has begun to write
 
 
@@ -48,7 +49,10 @@ def open_output(path: Path, packs: bool = True) -> Iterator[BinaryIO]:
     """
     packed = packs and path.name.lower().endswith(".gz")
     # A descriptor, such as /dev/stdout, may be a file, to which other programs write, too.
-    is_descriptor = str(path.absolute()).startswith(("/dev/fd/", "/dev/std", "/proc/"))
+    names = [path]
+    while os.path.islink(names[-1]) and len(names) < MAX_LINKS:
+        names.append(names[-1].parent / names[-1].readlink())
+    is_descriptor = any(os.path.realpath(name.absolute().parent).startswith("/proc/") for name in names)
     if is_descriptor or (os.path.exists(path) and not (os.path.isfile(path) and os.access(path, os.W_OK))):
         raise InputError(f"{path}: not a file that can be written; give another name")
     path = Path(os.path.realpath(path))
@@ -84,7 +88,8 @@ def write_folder(out: Path) -> Iterator[Path]:
     try:
         out.mkdir(parents=True, exist_ok=True)
         if inside := sorted(os.listdir(out)):
-            raise InputError(f"{out}: is not empty ({quote(', '.join(inside))}); give a new folder")
+            cure = f"remove {new}, which a killed command left" if inside == [".new"] else "give a new folder"
+            raise InputError(f"{out}: is not empty ({quote(', '.join(inside))}); {cure}")
         new.mkdir()
     except OSError as error:
         raise InputError(f"{out}: cannot be written ({error.strerror}); give another folder") from error

@@ -53,7 +53,7 @@ def test_files_go_to_a_new_or_empty_folder_together_or_not_at_all(tmp_path: Path
     with write_folder(out) as new:
         (new / "raw").mkdir()
         (new / "raw" / "b.txt").write_text("whole")
-        with pytest.raises(InputError, match=r"out: is not empty \(\.new\)"), write_folder(out):
+        with pytest.raises(InputError, match=r"out: is not empty \(\.new\); remove .*\.new"), write_folder(out):
             pass
     assert sorted(out.rglob("*")) == [out / "raw", out / "raw" / "b.txt"]
     with pytest.raises(InputError, match=r"out: is not empty \(raw\)"), write_folder(out):
@@ -70,7 +70,10 @@ def test_names_may_be_as_long_as_the_system_allows_and_what_is_no_file_is_refuse
             pass
     os.mkfifo(tmp_path / "fifo")
     with (tmp_path / "log").open("w") as log:
-        for path in (tmp_path / "fifo", tmp_path, Path("/dev/null"), Path(f"/dev/fd/{log.fileno()}")):
+        (tmp_path / "link").symlink_to(f"/dev/fd/{log.fileno()}")
+        (tmp_path / "links").symlink_to("link")
+        paths = (tmp_path / "fifo", tmp_path, Path("/dev/null"), Path(f"/dev/fd/{log.fileno()}"), tmp_path / "links")
+        for path in paths:
             with pytest.raises(InputError, match=f"^{path}: not a file that can be written"), open_output(path):
                 pass
     (tmp_path / "loop").symlink_to("loop")

@@ -49,6 +49,8 @@ def read_files(files: Sequence[Path], languages: Pair, left_out: Counter[str]) -
         if [file_suffix(path)[1:] for path in files] == [language.lower() for language in reversed(languages)]:
             raise InputError(f"{files[0]} {files[1]}: give them in the order of -s {languages[0]}, -t {languages[1]}")
         return [read_pairs(*files, stray_returns=True)]
+    if missing := next((path for path in files if not os.path.exists(path)), None):
+        raise InputError(f"{missing}: no such file or folder; give the text, and then OUT")
     if holding != files:
         names = " ".join(map(str, files))
         raise InputError(f"{names}: give two files of text, or .po, .xlf, .tmx and .tsv files, and then OUT")

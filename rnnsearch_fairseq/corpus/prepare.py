@@ -223,6 +223,8 @@ def main() -> None:
     languages = (args.source_lang, args.target_lang)
     for language in languages:
         check_language(language)
+    if args.out.is_file():
+        raise InputError(f"{args.out}: a file, but the last word is the folder to write; give a folder after it")
     if languages[0] == languages[1] or {"gz", "log", "sh"}.intersection(languages):  # train.sh is another file
         raise InputError(f"-s {languages[0]} -t {languages[1]}: give two languages, and sh_RS for sh")
     settings = {name: getattr(args, name) for name in SETTINGS if getattr(args, name) is not None}

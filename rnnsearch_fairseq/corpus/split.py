@@ -160,6 +160,9 @@ def split_files(
     parts = assign_parts(sentences[unique], np.array(file_numbers)[unique], sizes)
     counts = np.bincount(parts, minlength=len(PARTS) + 1)
     listing = ", ".join(f"{part} {count:,}" for part, count in zip((*PARTS, "left out"), counts))
+    if not len(unique):
+        sides = " and ".join(languages)
+        raise InputError(f"{names}: no pair is left; give text in {sides} with two sides that differ")
     if not all(counts[:LEFT_OUT]):
         few = f"too few pairs to split ({listing}; equal sentences stay in one part)"
         raise InputError(f"{names}: {few}; give more text, or other sizes with --split DEV TEST")

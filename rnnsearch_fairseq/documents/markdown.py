@@ -56,6 +56,7 @@ LINE_END = re.compile(r"(?<![ \t])[ \t]*[\r\n][ \t\r\n>]*")
 MARK = re.compile(rb"(?:[?!][ \t]+)?[A-Z]{2,}:(?:[ \t]+|[ \t]*\r?\n[ \t>]*|$)")  # NOTE:
 ATTRIBUTES = re.compile(rb"\{:?[ ]?[#.][^{}\n]*\}")  # # Heading {#id}
 BREAK = re.compile(rb"[ \t]*\\?\r?\n?[ \t>]*")
+REFERENCE = re.compile(r"\[([^\[\]]*)\]\[[^\[\]]*\]")  # whose target is on another page
 NAME = re.compile(r"[*_`]*[a-z][\w.:-]*[*_`]*")
 HALVE_STARS = methodcaller("replace", "**", "*")
 # What the parser finds: "Start" or "End" of a block or an element with a name, or "Text", "Code" and so on; its value,
@@ -220,6 +221,7 @@ def _find_tags(content: bytes, events: list[Event], is_doubled: bool) -> tuple[l
 
 def _find_ids(heading: str, slugs: Counter[str]) -> list[str]:
     """What links name a heading by, according to GitHub (and MyST) and to Python-Markdown (MkDocs)."""
+    heading = REFERENCE.sub(r"\1", heading)
     words = re.sub(r"[^\w\s-]", "", heading).strip().lower()
     latin = re.sub(r"[^\w\s-]", "", unicodedata.normalize("NFKD", heading).encode("ascii", "ignore").decode())
     ids = []

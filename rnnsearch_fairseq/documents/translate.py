@@ -116,8 +116,13 @@ def translate_documents(translator: Translator, data: Path, out: Path) -> None:
     counts = Counter({DOCUMENTS: len(documents)})
     for path, output in outputs.items():
         output.parent.mkdir(parents=True, exist_ok=True)
+        if path.is_symlink() and path != data:
+            output.symlink_to(path.readlink())
+            continue
         if path not in documents:
-            shutil.copy(path, output, follow_symlinks=False)
+            with path.open("rb") as original, open_output(output, packs=False) as file:
+                shutil.copyfileobj(original, file)
+            shutil.copymode(path, output)
             continue
         document = documents.pop(path)  # so that its memory is free once it is written
         counts += _fill(document, translator, path)
@@ -213,6 +218,10 @@ def parse_arguments() -> argparse.Namespace:
         raise InputError(f"{path}: a document; leave out --nbest, --alignments, --trees and --prepared")
     if args.documents and args.output is None:
         raise InputError(f"{path}: a document or a folder; give the file or folder to write, as --output")
+    if args.output and not (path and path.is_dir()):
+        known, written = (file and find_format(file) for file in (path, args.output))
+        if written and written is not (known or (path and path.is_file() and find_beginning(path))):
+            raise InputError(f"{args.output}: a name of {written.name}, which the input is not; give another name")
     named = [args.replace_unknown or None, args.terms, getattr(args, "length_statistics", None)]
     check_not_input([args.output, args.alignments], [args.file, args.trees, *named, *model_files(args.model)])
     return args

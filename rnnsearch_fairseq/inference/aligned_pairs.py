@@ -102,20 +102,24 @@ def join_pairs(pairs: Sequence[AlignedPair]) -> AlignedPair:
 
 def read_scores(path: Path) -> Iterator[AlignedPair]:
     """Yield the pairs of a file of scores; an InputError names the first line out of order or without alignment."""
+    cure, number = "give what rnnsearch score or rnnsearch translate --alignments wrote", -1
     with open_bytes(path) as lines:
         for number, line in enumerate(lines):
             where = f"{path}, line {number + 1}"
             try:
                 pair = _read_pair(json.loads(line), number, where)
             except (ValueError, TypeError, KeyError) as error:
-                cure = "give what rnnsearch score or rnnsearch translate --alignments wrote"
                 raise InputError(f"{where}: not a score that can be used ({quote(repr(error))}); {cure}") from None
             yield pair
+    if number < 0:
+        raise InputError(f"{path}: the file is empty; {cure}")
 
 
 def _read_pair(record: Any, number: int, where: str) -> AlignedPair:
     """Make a pair from the ``number``-th record of `AlignedPair.to_json`; its weights are finite, and in float64."""
     source, target = record["source"], record["target"]
+    if not all(isinstance(words, list) and all(isinstance(word, str) for word in words) for words in (source, target)):
+        raise ValueError("source and target are no lists of words")
     if record["id"] != number:
         raise ValueError(f"sentence {record['id']} and not {number}")
     unknown = ([word == UNKNOWN for word in words] for words in (source, target))

@@ -60,7 +60,8 @@ def resume(load_checkpoint: Callable[..., Any], cfg: Any, trainer: Trainer, **pa
         trainer.lock = _lock(Path(cfg.save_dir))  # until the training ends
     folder = Path(cfg.save_dir or "")
     path = folder / LAST if cfg.restore_file == LAST else Path(cfg.restore_file)
-    others = sorted({*folder.glob("checkpoint*.pt")} - {path}, key=os.path.getmtime)
+    near = {*path.parent.glob("checkpoint*.pt"), *folder.glob("checkpoint*.pt")}
+    others = sorted(near - {path}, key=os.path.getmtime)
     cure = f"give --restore-file {others[-1]}, or" if others else "give"
     if not path.is_file() and (others or cfg.restore_file != LAST):  # fairseq would begin anew
         raise InputError(f"{path}: no such file; {cure} another --save-dir")
@@ -77,6 +78,8 @@ def resume(load_checkpoint: Callable[..., Any], cfg: Any, trainer: Trainer, **pa
             raise InputError(f"training cannot begin ({quote(error)}); give other options") from error
         reason = "its data were others, or had other limits" if "dataloader mismatch" in str(error) else quote(error)
         reason = f"it has no {reason}, as with another --lr-scheduler" if isinstance(error, KeyError) else reason
+        # Another criterion, optimizer or scheduler: an older checkpoint does not fit, either.
+        cure = "give" if isinstance(error, (AssertionError, KeyError)) or reason.startswith("its data") else cure
         cure = f"{cure} the data and options that it was trained with, or another --save-dir"
         raise InputError(f"{source}: training cannot go on from it ({reason}); {cure}") from error
     resets = cfg.reset_optimizer or cfg.reset_lr_scheduler or cfg.reset_dataloader or cfg.reset_meters

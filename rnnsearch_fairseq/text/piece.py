@@ -41,6 +41,7 @@ FEATURES: list[tuple[str, Callable[[str], Any]]] = [
 ]
 NAME = re.compile(r"[./-]*(?:[^\W_][./-]*)+")  # which a translation may have for itself
 ADDED = re.compile("[*`]")  # of RST and Markdown; a model of documentation writes them into other texts, too
+STAR_RUN = re.compile(r"\*+")
 SIGNS = "*`[]{}|$\\<>_#=%@+~^&"  # of markup and code
 # &File, E&xit and _Open, but not &amp; and &x
 ACCELERATOR = re.compile(r"(?:(?<![\w&])&(?=\w\w)|(?<=[a-zA-Z])&(?=[a-z]))(?!#?\w+;)|(?<![\w*`\\])_(?=[A-Z])")
@@ -80,9 +81,9 @@ class Piece:
         text: the source.
         masked: what the model reads.
         counted: ``masked`` with numbers in place of the placeholders that stand for numbers, and two stars in place of
-            tags of emphasis; None: there are none.
+            tags of emphasis and of three stars; None: there are none.
         counts: for each number in ``counted`` that stands for a placeholder, the symbol in ``masked`` that does.
-        emphasis: the symbols of the start tag and the end tag.
+        emphasis: the symbols of the start tag and the end tag, or three stars twice.
         spans: what the symbols in ``masked`` stand for.
     """
 
@@ -107,7 +108,10 @@ class Piece:
         self.counted = counted if counted != self.masked else None
 
     def _find_emphasis(self, numbered: Mapping[str, str]) -> list[str]:
-        """The symbols of a start tag and an end tag of emphasis, if it is the only emphasis."""
+        """The symbols of a start tag and an end tag of emphasis, or three stars twice, if it is the only emphasis."""
+        runs = STAR_RUN.findall(self.masked)
+        if {*runs} == {"***"} and len(runs) % 2 == 0:
+            return ["***", "***"]
         matches = [(symbol, PAIRED_TAG.fullmatch(span)) for symbol, span in numbered.items()]
         tags = {symbol: tag[1] for symbol, tag in matches if tag and tag[2] in EMPHASIS}
         if [*tags.values()] != ["", "/"] or "*" in self.masked:
@@ -140,7 +144,7 @@ class Piece:
             text = NUMBER.sub(lambda number: self.counts.get(number[0], number[0]), text)
         if counted and self.emphasis:
             first, *others = text.split(STARS)
-            tags = self.emphasis * (sum(map(self.masked.count, self.emphasis)) // 2)
+            tags = self.emphasis * (sum(map(self.masked.count, {*self.emphasis})) // 2)
             if len(tags) != len(others):
                 return None
             text = first + "".join(tag + part for tag, part in zip(tags, others))
@@ -148,7 +152,7 @@ class Piece:
             text = text.upper()
         if not self._reader.masks:
             return text
-        text = text if ADDED.search(self.text) else ADDED.sub("", text)
+        text = self._without_half_emphasis(text if ADDED.search(self.text) else ADDED.sub("", text))
         if "…" in self.text and "..." not in self.text:  # models read and write three dots for this sign
             text = re.sub(r"\.{2,3}", "…", text)
         for symbol in self._attached:  # without a blank before it
@@ -169,6 +173,14 @@ class Piece:
         if word and source[:1].islower() and word[1][1:].islower() and word[1] not in self.text:
             return text[: word.start(1)] + word[1][0].lower() + text[word.start(1) + 1 :]
         return text
+
+    def _without_half_emphasis(self, text: str) -> str:
+        """The text without stars that have no partner, as when the model has lost one of a pair."""
+        known = STAR_RUN.findall(self.masked)
+        if _lacks_partner(known) or not _lacks_partner(STAR_RUN.findall(text)):
+            return text
+        text = STAR_RUN.sub(lambda run: run[0] if run[0] in known else "", text)
+        return STAR_RUN.sub("", text) if _lacks_partner(STAR_RUN.findall(text)) else text
 
     def _name_terms(self, text: str) -> str:
         """The text with a term's name in the source behind its translation: ``:term:`itérateur <iterator>```."""
@@ -241,6 +253,10 @@ class Piece:
             for word in dict.fromkeys(WORD.findall(rest)):
                 if word.lower() not in own and word.lower() not in self._reader.words:
                     yield f"has a word that the training text lacks: {word}"
+
+
+def _lacks_partner(runs: Sequence[str]) -> bool:
+    return any(number % 2 for number in Counter(runs).values())
 
 
 def find_format_faults(source: str, text: str) -> list[str]:

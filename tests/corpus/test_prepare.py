@@ -174,6 +174,7 @@ def test_a_process_that_is_killed_ends_the_work() -> None:
         ("corpus.tsv --split 5", None),
         ("corpus.tsv --bpe -3", None),
         ("corpus.tsv -t en", "give two languages"),
+        ("nothing.tsv", "nothing.tsv: no such file or folder"),
         ("corpus.tsv -t sh", "sh_RS for sh"),
         ("corpus.tsv -s english", "english: .* as en$"),
         ("pipe.tsv", "not a regular file"),
@@ -212,7 +213,7 @@ def test_a_failed_command_makes_no_folder_and_a_used_folder_is_refused(tmp_path:
         "--sentencepiece 10": (corpus, new, "--split", "9", "9", "--sentencepiece", "10"),
         "--max-words": (corpus, new, "--max-words", "2"),
         r"out: is not empty .*train\.sh": (corpus, out, "--bpe", "30"),
-        r"corpus\.tsv: cannot be written": (out / "raw", corpus),
+        r"corpus\.tsv: a file, but the last word is the folder": (out / "raw", corpus),
     }
     for named, words in refused.items():
         with pytest.raises(InputError, match=named):

@@ -84,6 +84,7 @@ SHORT = "[a b]: x\n[`c`]: x\n[d e]: x\n[g]: x\n"
         ("### theme\n\n##### **separator**\n\n## my_name.a\n", None),
         ("# a & b\n", '# <a id="a--b"></a><a id="a-b"></a>A & B\n'),
         ("é a\n-\n", '<a id="é-a"></a><a id="e-a"></a>É A\n-\n'),
+        ("# a [b][c]\n", '# <a id="a-b"></a>A [B][C]\n'),
         ("# a b\n# a b\n", '# <a id="a-b"></a>A B\n# <a id="a-b-1"></a><a id="a-b_1"></a>A B\n'),
         ("# A b {#c}\n\n# d e {: .f }\n", '# A B {#c}\n\n# <a id="d-e"></a>D E {: .f }\n'),
     ],

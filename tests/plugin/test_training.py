@@ -219,8 +219,9 @@ def test_a_damaged_checkpoint_is_named_and_another_can_be_given(
         damage(last)
         sentence = train(data, tmp_path).sentence()
         assert str(last) in sentence and f"give --restore-file {older}" in sentence
-    assert f"{saved}/other.pt" in train(data, tmp_path, "--restore-file", str(saved / "other.pt")).sentence()
     new = tmp_path / "new"
+    missing = train(data, new, "--restore-file", str(saved / "other.pt")).sentence()
+    assert f"{saved}/other.pt: no such file; give --restore-file {saved}" in missing
     assert "training cannot begin" in train(data, new, "--lr-scheduler", "tri_stage").sentence()
     assert f"{saved} is no file" in train(data, new, "--finetune-from-model", str(saved)).sentence()
     resumed = train(data, tmp_path, "--restore-file", str(older))
