@@ -43,8 +43,8 @@ class Progress:
 
     def __init__(self, total: int | None = None, name: str = "") -> None:
         self._total, self._name = total, name
-        self._shown, self._rate = float("-inf"), 0.0  # seconds, and updates a second
-        self._resumed = False
+        self._shown, self._pace = float("-inf"), 0.0  # seconds an update, smoothed
+        self._resumed = False  # fairseq's next rate would count the time of the updates before, too
 
     def show(self, line: str, now: float) -> str | None:
         """The short line for a line of the log that came at ``now`` (seconds), or None."""
@@ -52,8 +52,9 @@ class Progress:
             self._resumed |= "Loaded checkpoint" in line
             return f"  {self._name}{news[news.lastindex]}"
         kind, statistics = read_statistics(line) or (EPOCH, {})
-        if "ups" in statistics:  # the first rate after a checkpoint counts the time of the updates before, too
-            self._rate = 0.0 if self._resumed else statistics["ups"]
+        if kind == UPDATES and (rate := statistics.get("ups")):  # updates a second
+            if not self._resumed:
+                self._pace = 0.8 * self._pace + 0.2 / rate if self._pace else 1 / rate
             self._resumed = False
         if kind == EPOCH or "num_updates" not in statistics or (kind == UPDATES and now < self._shown + SECONDS):
             return None
@@ -61,8 +62,8 @@ class Progress:
         parts = [f"update {updates:,.0f}" + (f" of {self._total:,}" if self._total else "")]
         valid = "" if kind == UPDATES else "development "
         parts += [f"{valid}{name} {statistics[key]:.2f}" for key, name in STATISTIC_NAMES.items() if key in statistics]
-        if self._total and updates < self._total and self._rate:
-            left = timedelta(seconds=max(1, round((self._total - updates) / self._rate)))
+        if self._total and updates < self._total and self._pace:
+            left = timedelta(seconds=max(1, round((self._total - updates) * self._pace)))
             parts.append(f"about {left} left")
         return f"  {self._name}{' | '.join(parts)}"
 

@@ -23,25 +23,27 @@ NEWS = {
     f"{LOG} ERROR | fairseq.nan_detector | NaN": "NaN",
     "error: bin/dict.fr.txt: not here; give another": "error: bin/dict.fr.txt: not here; give another",
     "fairseq-train: error: unrecognized arguments: --lrr": "error: unrecognized arguments: --lrr",
+    "FloatingPointError: gradients are Nan/Inf": "FloatingPointError: gradients are Nan/Inf",
     "torch.OutOfMemoryError: CUDA": "torch.OutOfMemoryError: CUDA",
 }
 
 
-def test_a_line_says_how_far_and_how_long_at_the_last_speed() -> None:
+def test_a_line_says_how_far_and_how_long_at_the_mean_speed_of_late() -> None:
     progress = Progress(8850, "model: ")
-    at = {0: (100, 1.475), 9: (110, 5), 10: (150, 2), 19: (190, 2)}  # seconds: updates, and updates a second
+    at = {0: (100, 1.475), 9: (110, 2), 10: (150, 5), 19: (190, 2)}  # seconds: updates, and updates a second
     lines = [progress.show(inner_line(updates, 9.5, ups=ups), now) for now, (updates, ups) in at.items()]
     assert lines == [
         "  model: update 100 of 8,850 | perplexity 9.50 | about 1:38:52 left",
         None,
-        "  model: update 150 of 8,850 | perplexity 9.50 | about 1:12:30 left",
+        "  model: update 150 of 8,850 | perplexity 9.50 | about 1:20:19 left",
         None,
     ]
     validated = progress.show(valid_line(1, 5, updates=200, bleu=30.25), 20)
     assert validated == (
-        "  model: update 200 of 8,850 | development perplexity 40.50 | development BLEU 30.25 | about 1:12:05 left"
+        "  model: update 200 of 8,850 | development perplexity 40.50 | development BLEU 30.25 | about 1:18:18 left"
     )
     assert progress.show(train_line(2), 40) is None
+    assert progress.show(inner_line(8840, 9, ups=50), 40).endswith("| about 0:00:04 left")
     assert progress.show(inner_line(8850, 9, ups=50), 60) == "  model: update 8,850 of 8,850 | perplexity 9.00"
 
 
