@@ -25,6 +25,7 @@ GERMAN = [f"Ein kleiner Hund spielt um {n} Uhr mit dem alten Mann im Garten." fo
     ("pairs", "places"),
     [
         (PAIRS, ""),
+        (PAIRS[:49], ""),
         ([("to a house", "à une maison")] * 200, ""),
         ([(source[:6], target[:6]) for source, target in PAIRS], ""),
         ([*zip(SOURCES, TARGETS[1:])], "of 18"),

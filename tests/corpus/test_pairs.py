@@ -85,6 +85,7 @@ BOMB = f"<!DOCTYPE tmx [{ENTITIES}]><tmx>{unit('&e11;', 'un').replace('&amp;', '
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
+        ("a.tsv", b"one\tun\none two\n", "line 2: columns: 1;"),
         ("a.tsv", b"one\tun\t0.5\n", "line 1: columns: 3;"),
         ("a.tsv.gz", gzip.compress(b"one\tun\n" + b"a" * (MAX_LINE_BYTES + 1)), "line 2"),
         ("a.tmx", f"<tmx>{unit('one', 'un')}</tu></tmx>".encode(), "line 2"),

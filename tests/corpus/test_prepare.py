@@ -66,7 +66,12 @@ def raw(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize(
     ("subwords", "file"),
-    [("--bpe 0 --lowercase", None), ("--bpe 40", "bpe.codes"), ("--sentencepiece 90", "sentencepiece.model")],
+    [
+        ("--bpe 0 --lowercase", None),
+        ("--bpe 40", "bpe.codes"),
+        ("--sentencepiece 90", "sentencepiece.model"),
+        ("--sentencepiece 90 --lowercase", "sentencepiece.model"),
+    ],
 )
 def test_text_that_is_given_to_translate_becomes_what_was_prepared(
     raw: Path, tmp_path: Path, run: Any, subwords: str, file: str | None
@@ -78,7 +83,8 @@ def test_text_that_is_given_to_translate_becomes_what_was_prepared(
         for language, lines in zip(LANGUAGES, zip(*PAIRS[-size:])):
             codec, words = TextCodec(preparations[language], language), read(out / f"{part}.{language}")
             assert [" ".join(codec.encode(line)) for line in lines] == words
-            if "piece" in subwords:
+            assert codec.preparation.lowercase == ("lower" in subwords)
+            if "piece" in subwords and "lower" not in subwords:
                 assert [codec.decode(line.split()) for line in words] == [*lines]
     files = {*(f"{part}.{language}" for part in NAMES for language in LANGUAGES), "preparation.json", "train.sh", "raw"}
     assert {path.name for path in out.iterdir()} == files | ({file} if file else set())

@@ -66,3 +66,9 @@ def test_lines_that_are_no_scores_are_named_when_they_come(
     assert next(scores).number == 0
     with pytest.raises(InputError, match=rf"bad, line 2: not a score that can be used \(.*{why}.*\); give what"):
         next(scores)
+
+
+def test_a_file_without_scores_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "none").touch()
+    with pytest.raises(InputError, match="none: the file is empty; give what"):
+        list(read_scores(tmp_path / "none"))

@@ -204,8 +204,11 @@ def test_without_a_preparation_text_is_words_and_the_model_is_in_no_ensemble_wit
     torch.save(state, tmp_path / "words.pt")
     words = rnnsearch_fairseq.load(tmp_path / "words.pt")
     assert words.translate("it &apos;s a cat .") == "c&apos; est un chat ."
-    with pytest.raises(InputError, match="the models differ"):
-        rnnsearch_fairseq.load(f"{folder}:{tmp_path / 'words.pt'}")
+    state["model"]["_extra_state"]["languages"] = ["en", "de"]
+    torch.save(state, tmp_path / "german.pt")
+    for other in (folder, tmp_path / "german.pt"):
+        with pytest.raises(InputError, match="the models differ"):
+            rnnsearch_fairseq.load(f"{other}:{tmp_path / 'words.pt'}")
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from unittest.mock import Mock
 import numpy as np
 import pytest
 import torch
+from fairseq.dataclass.configs import CheckpointConfig
 from fairseq.distributed.utils import _TensorPlaceholder
 from fairseq.file_io import PathManager
 from omegaconf import OmegaConf
@@ -107,3 +108,12 @@ def test_an_architecture_alone_is_trained_as_in_the_paper_and_bf16_is_no_tpu() -
     assert (cfg.dataset.batch_size, cfg.optimization.lr, cfg.optimization.clip_norm) == (80, [1.0], 1.0)
     cfg = parse_training("--arch", "bahdanau_gru", "--max-tokens", "99", "--lr", "3", "--bf16")
     assert (cfg.optimization.lr, cfg.common.bf16, cfg.common.tpu) == ([3.0], True, False)
+
+
+@pytest.mark.parametrize("limit", [21, 22])
+def test_a_training_whose_updates_are_done_ends(limit: int, tmp_path: Path) -> None:
+    trainer = Mock(data_parallel_rank=1)
+    trainer.get_num_updates.return_value, trainer.cfg.optimization.max_update = 22, limit
+    with pytest.raises(SystemExit) as end:
+        patches.resume(lambda *_: ({}, None), CheckpointConfig(save_dir=str(tmp_path)), trainer)
+    assert end.value.code == 0

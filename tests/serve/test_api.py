@@ -70,6 +70,8 @@ def test_the_stream_shows_unfinished_translations(client: TestClient, monkeypatc
     assert partials and {partial["sentence"] for partial in partials} == {2}
     assert all(partial["text"].startswith("le") for partial in partials)
     assert [result["translations"][0]["text"] for result in answer["sentences"]][::2] == ["", "le chat noir mange."]
+    monkeypatch.setattr(worker, "SECONDS_BETWEEN_PARTIALS", 1e9)
+    assert len(client.post(STREAM, json={"sentences": ["The black cat eats."]}).text.splitlines()) == 1, "the answer"
 
 
 class Parser:
