@@ -70,7 +70,7 @@ def open_output(path: Path, packs: bool = True) -> Iterator[BinaryIO]:
     except BrokenPipeError:  # of standard output, to which a command may print meanwhile
         raise
     except OSError as error:
-        cure = "give another name, or free some disk space"
+        cure = "free some disk space, or give another name"
         raise InputError(f"{path}: cannot be written ({error.strerror}); {cure}") from error
     finally:
         with contextlib.suppress(OSError):

@@ -34,7 +34,7 @@ def read_statistics(line: str) -> tuple[str, Statistics] | None:
     kind, record = match.groups()
     try:
         return kind, {name.removeprefix(f"{kind}_"): float(text) for name, text in json.loads(record).items()}
-    except ValueError:  # another line in braces
+    except (ValueError, TypeError):  # another line in braces
         return None
 
 
