@@ -24,11 +24,12 @@ def read_po(content: bytes) -> Document:
     except UnicodeDecodeError:  # pofile reads UTF-8, and writes in the encoding that the header names
         text = content.decode(pofile(BytesIO(content.decode("latin-1").encode())).encoding)
     store, is_unwrapped = pofile(BytesIO(text.encode())), UNWRAPPED.search(content) is not None
+    wrapper = PoWrapper(-1)
     for message in store.units:
         # pofile gives the flags of some messages another end of line.
         message.typecomments = [f"{line.rstrip()}{store.newline}" for line in message.typecomments]
         if is_unwrapped or message.hastypecomment("no-wrap"):
-            message.wrapper = PoWrapper(-1)
+            message.wrapper = wrapper
     if bytes(store).count(b"msgstr") != content.count(b"msgstr"):
         raise ValueError("messages are not laid out as usual")
     return Document(store, [unit for message in store.units for unit in _units(message)], store.gettargetlanguage())

@@ -44,12 +44,12 @@ from rnnsearch_fairseq.text.lines import LINE_ENDS, MAX_LINE_BYTES, check_line, 
 
 READ_AHEAD = 1 << 16  # bytes
 SEARCHED_TOGETHER = 400  # texts
-# What is counted, and whether it is named when there is none.
+# The names of the counts, and whether a count of zero is printed.
 DOCUMENTS, KEPT, BLANK = "documents", "texts that keep their translation", "texts to translate"
 FILLED, REVIEWED, FAULTY = "translated", "marked for review", "with something missing or changed, named above"
 COUNTED = {DOCUMENTS: True, KEPT: False, BLANK: True, FILLED: True, REVIEWED: False, FAULTY: False}
 LEFT = {".git", "node_modules"}  # folders that are not copied
-# Endings of files that are no plain text, and of which translate-toolkit or sphinx-intl makes PO.
+# The endings of files that are no plain text. translate-toolkit or sphinx-intl makes PO of such files.
 NOT_PLAIN = {
     ".adoc", ".arb", ".csv", ".ftl", ".ini", ".json", ".lang", ".mdx", ".php", ".properties", ".resx", ".rst", ".srt",
     ".strings", ".toml", ".vtt", ".xhtml", ".yaml", ".yml"
@@ -213,14 +213,17 @@ def parse_arguments() -> argparse.Namespace:
     if path is not None and path.is_file() and file_suffix(path) in NOT_PLAIN:
         maker = "translate-toolkit or sphinx-intl"
         raise InputError(f"{path}: not plain text; give the .po file that a command of {maker} makes of it")
-    args.documents = bool(path and (path.is_dir() or find_format(path) or (path.is_file() and find_beginning(path))))
+    is_folder, known = path is not None and path.is_dir(), None
+    if path is not None and not is_folder:
+        known = find_format(path) or (find_beginning(path) if path.is_file() else None)
+    args.documents = is_folder or known is not None
     if args.documents and (args.nbest or args.alignments or args.trees or args.prepared):
         raise InputError(f"{path}: a document; leave out --nbest, --alignments, --trees and --prepared")
     if args.documents and args.output is None:
         raise InputError(f"{path}: a document or a folder; give the file or folder to write, as --output")
-    if args.output and not (path and path.is_dir()):
-        known, written = (file and find_format(file) for file in (path, args.output))
-        if written and written is not (known or (path and path.is_file() and find_beginning(path))):
+    if args.output and not is_folder:
+        written = find_format(args.output) or known
+        if written is not known:
             raise InputError(f"{args.output}: a name of {written.name}, which the input is not; give another name")
     named = [args.replace_unknown or None, args.terms, getattr(args, "length_statistics", None)]
     check_not_input([args.output, args.alignments], [args.file, args.trees, *named, *model_files(args.model)])

@@ -46,7 +46,7 @@ def read_xml(content: bytes) -> Document:
     root = store.document.getroot()
     read_units = _ts_units if name == "TS" else _xliff_units
     units = [unit for element in root.iter("message", "{*}trans-unit", "{*}segment") for unit in read_units(element)]
-    # Where none is named, translate-toolkit says English. XLIFF 1 may hold files of several languages.
+    # translate-toolkit says English if a file names no language. An XLIFF 1 file may hold files of several languages.
     files = [root, *root.iter("{*}file")]
     source, target = (
         ", ".join(dict.fromkeys(language_code(code) for file in files for name in names if (code := file.get(name))))
@@ -83,7 +83,7 @@ def _xliff_units(element: Any) -> Iterator[Unit]:
         return
 
     def place(number: str) -> list[Any]:
-        if number not in places:  # write all segments, empty but for those that are there
+        if number not in places:  # write all segments; those without a translation are empty
             whole, copy = _target(element, segmented), deepcopy(segmented)
             for other, copied in _segments(copy).items():
                 _replace_inside(copied, places.get(other, ()))

@@ -93,7 +93,7 @@ def _choose_options(defaults: Mapping[str, Any], options: Mapping[str, Any]) -> 
 
 
 def _zip_texts(trees: Any, **texts: Any) -> Iterator[tuple[Any, ...]]:
-    """The rows of lists of text, then of trees, which may be None; an InputError names what is no such list."""
+    """Zip lists of text, and then of trees (or None), into rows; an InputError names an argument that does not fit."""
     first, *_ = texts.values()
     for name, column in (texts if trees is None else {**texts, "trees": trees}).items():
         is_list = hasattr(column, "__len__") and not isinstance(column, (str, dict)) and len(column) == len(first)
@@ -207,7 +207,7 @@ class Translator:
         return self.align_words(pairs)
 
     def read_text(self, text: str, parse: str | None = None, where: str = "the text", prepared: bool = False) -> Text:
-        """Cut a text into pieces for :meth:`read_source`; one that is ``prepared``, or has a parse, stays whole."""
+        """Cut a text into pieces for :meth:`read_source`. A text that is ``prepared`` or has a parse stays whole."""
         if len(text) > MAX_CHARACTERS:
             raise InputError(f"{where} has {len(text):,} characters; at most {MAX_CHARACTERS:,} are read; split it")
         parse = (parse or "").strip().removeprefix(NO_PARSE)

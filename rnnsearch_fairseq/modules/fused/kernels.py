@@ -147,7 +147,7 @@ def align(query: Tensor, keys: Tensor, energy: Tensor, sigmoids: Tensor | None) 
 def align_backward(
     query: Tensor, keys: Tensor, energy: Tensor, sigmoids: Tensor | None, grad_energies: Tensor, *grads: Tensor
 ) -> None:
-    """Write the gradient of the query, and add to those of the keys and of v_a, in float32 at least.
+    """Write the gradient of the query, and add to the gradients of the keys and of v_a, which are float32 or longer.
 
     ``grads`` are these three. That of the keys ``(batch, src_len, n')`` is to be multiplied by v_a after the last
     position, and that of v_a ``(batch, n')`` has one row for each sentence. The σ are computed again.
@@ -197,7 +197,7 @@ def _apply_cell(gates: Sequence[Tensor], child_cells: Sequence[Tensor], hidden: 
 
 
 def apply_cell_backward(gates: Tensor, child_cells: Tensor, cell: Tensor, *grads: Tensor) -> None:
-    """Write the gradients of the sums, and add to those of the c_m.
+    """Write the gradients of the sums, and add to the gradients of the c_m.
 
     ``gates``, ``child_cells`` and ``cell`` are as :func:`apply_cell` leaves them. ``grads`` are the gradients of h, of
     c, of the sums and of the c_m.
