@@ -10,7 +10,6 @@ that has one. The README of rnnsearch_fairseq/serve says more.
 import asyncio
 import contextlib
 import ipaddress
-import shutil
 import socket
 from collections.abc import AsyncIterable, AsyncIterator, Sequence
 from pathlib import Path
@@ -34,7 +33,6 @@ from rnnsearch_fairseq.command_line import make_parser
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.inference.options import add_model_options, add_search_options, load_with_replacements
 from rnnsearch_fairseq.serve import libretranslate
-from rnnsearch_fairseq.serve.link_grammar import PROGRAM, LinkParser
 from rnnsearch_fairseq.serve.messages import MAX_BYTES, MAX_TRANSLATIONS, Answer, Model, Partial, Problem
 from rnnsearch_fairseq.serve.worker import PendingRequest, Worker, submit, wait_for_answer
 from rnnsearch_fairseq.version import __version__
@@ -44,7 +42,6 @@ MAX_CONNECTIONS = 400  # with those that are just being accepted and closed, few
 BACKLOG = 64
 SECONDS_BETWEEN_LINES = 0.5  # to a client that has closed its side
 SECONDS_TO_STOP = 2.0
-SECONDS_TO_PARSE = 1.0  # a sentence
 HEADERS = [("Connection", "close"), ("Cache-Control", "no-cache"), ("X-Content-Type-Options", "nosniff")]
 REFUSAL = {"model": Problem, "description": "Why the request is refused; 503: busy, please try again in a moment"}
 Submitted = Annotated[PendingRequest, Depends(submit)]
@@ -195,13 +192,11 @@ def main() -> None:
     add_search_options(parser)
     args = parser.parse_args()
     translator = load_with_replacements(args)
-    parses = translator.reads_trees and translator.languages[0] == "en" and shutil.which(PROGRAM)
-    worker = Worker(translator, LinkParser(SECONDS_TO_PARSE) if parses else None)
     with open_socket(args.host, args.port) as listening, contextlib.suppress(KeyboardInterrupt):
         address, port = listening.getsockname()[:2]
         name = f"[{address}]" if ":" in address else address
         hosts = (*LOOPBACK, name) if ipaddress.ip_address(address).is_loopback else ("*",)
-        app = make_app(worker, hosts, args.cors)
+        app = make_app(Worker(translator), hosts, args.cors)
         options = {"log_level": "error", "access_log": False, "server_header": False, "ws": "none"}
         config = uvicorn.Config(app, http=Connection, backlog=BACKLOG, headers=HEADERS, **options)
         print(f"http://{name}:{port}/  (Ctrl-C ends)", flush=True)

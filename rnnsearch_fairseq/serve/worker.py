@@ -14,12 +14,10 @@ from fastapi import HTTPException, Request
 
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.inference.aligned_pairs import AlignedPair
-from rnnsearch_fairseq.inference.translator import Source, Text, Translator
+from rnnsearch_fairseq.inference.translator import Text, Translator
 from rnnsearch_fairseq.search import OnStep
-from rnnsearch_fairseq.serve.link_grammar import LinkParser
 from rnnsearch_fairseq.serve.messages import MAX_WEIGHTS, Answer, Partial, Problem, Translated, TranslationRequest
 from rnnsearch_fairseq.text.markup import unmask
-from rnnsearch_fairseq.text.trees import Parse, read_penn
 from rnnsearch_fairseq.text.words import END
 
 logger = logging.getLogger(__name__)
@@ -29,7 +27,6 @@ MAX_BATCH_CHARACTERS = 4_096
 MIN_CHARACTERS = 64  # a shorter sentence counts as one of these
 MAX_CHARACTERS = 10_000  # of a text; others wait for it
 MAX_SUBWORDS = 4_000  # of a text; prose of 10,000 characters has 2,500
-MAX_WORDS = 100  # of a sentence that is parsed
 SECONDS_BETWEEN_REPORTS = 1.0
 SECONDS_BETWEEN_PARTIALS = 0.05
 
@@ -82,12 +79,11 @@ class Worker:
 
     Half of a batch is for the first sentence of each waiting request, the shortest ones first, so a short request never
     waits for all of a long one, or for all long ones. The rest is for all sentences of the requests that arrived first,
-    so requests of one length are answered in order of arrival. ``parser`` parses sentences that come without a tree.
+    so requests of one length are answered in order of arrival.
     """
 
-    def __init__(self, translator: Translator, parser: LinkParser | None = None) -> None:
+    def __init__(self, translator: Translator) -> None:
         self.translator = translator
-        self._parser = parser
         self._requests: list[PendingRequest] = []
         self._arrived = asyncio.Event()
 
@@ -160,15 +156,7 @@ class Worker:
         text = self.translator.read_text(job.sentence, job.tree, "the text")
         if (subwords := sum(len(source.words) for source in text.sources)) > MAX_SUBWORDS:
             raise InputError(f"the text has {subwords:,} subwords; at most {MAX_SUBWORDS:,} are translated; split it")
-        if self._parser is None or job.tree or len(text.sources) > 1:  # pieces of a text have no tree in common
-            return text
-        return text._replace(sources=[*map(self._parse, text.sources)])
-
-    def _parse(self, source: Source) -> Source:
-        """Add the parse of a source, if the parser finds one."""
-        brackets = self._parser.parse(source.words) if len(source.words) <= MAX_WORDS else None
-        parse = read_penn(brackets or "")
-        return source._replace(tree=parse.tree) if isinstance(parse, Parse) else source
+        return text
 
     def _watcher(self, texts: dict[Job, Text]) -> OnStep:
         """A function that shows unfinished translations, and ends the search if nobody waits for any."""

@@ -40,8 +40,8 @@ def serve(translator: Translator) -> Iterator[Callable[..., Any]]:
 
     with contextlib.ExitStack() as stack:
 
-        def start(model: Translator = translator, cors: Sequence[str] = (), **options: Any) -> TestClient:
-            app = make_app(Worker(model, **options), cors=cors)
+        def start(model: Translator = translator, cors: Sequence[str] = ()) -> TestClient:
+            app = make_app(Worker(model), cors=cors)
             return stack.enter_context(TestClient(app, "http://localhost:8000", raise_server_exceptions=False))
 
         yield start

@@ -1,7 +1,6 @@
 """The server as a process, as a user starts it."""
 
 import contextlib
-import os
 import shutil
 import signal
 import subprocess
@@ -30,12 +29,11 @@ class Live:
 
 @contextlib.contextmanager
 def serving(model: Path, log: Path, *words: str, python: Path | None = None) -> Iterator[Live]:
-    """``rnnsearch serve`` on a free port, without link-parser; ended by Ctrl-C, with the status 0, or by a test."""
+    """``rnnsearch serve`` on a free port, ended by Ctrl-C, with the status 0, or by a test."""
     program = [python or shutil.which("python"), "-m", "rnnsearch_fairseq", "serve"]
     command = [*map(str, program), "--model", str(model), "--port", "0", *words]
-    environment = {**os.environ, "PATH": "/nowhere"}
     with log.open("w", encoding="utf-8") as messages:
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=messages, encoding="utf-8", env=environment)
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=messages, encoding="utf-8")
     try:
         assert process.stdout is not None
         line = process.stdout.readline()

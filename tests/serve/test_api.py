@@ -4,7 +4,7 @@ import html
 import json
 import socket
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from fastapi.testclient import TestClient
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.inference.translator import Translator, load
 from rnnsearch_fairseq.serve import server, worker
-from tests.trained import PAIRS, PARSES
+from tests.trained import PARSES
 
 pytestmark = [pytest.mark.train, pytest.mark.filterwarnings("ignore::UserWarning")]
 
@@ -74,17 +74,10 @@ def test_the_stream_shows_unfinished_translations(client: TestClient, monkeypatc
     assert len(client.post(STREAM, json={"sentences": ["The black cat eats."]}).text.splitlines()) == 1, "the answer"
 
 
-class Parser:
-    """Stands in for link-parser: the parses of PAIRS, and none for other sentences."""
-
-    def parse(self, words: Sequence[str]) -> str | None:
-        return dict(zip(PAIRS, PARSES)).get(" ".join(words))
-
-
-def test_phrases_come_with_a_given_parse_or_by_link_parser(serve: Callable[..., TestClient], model: Path) -> None:
-    client = serve(load(model), parser=Parser())
+def test_phrases_come_with_a_given_parse(serve: Callable[..., TestClient], model: Path) -> None:
+    client = serve(load(model))
     sentences = ["the dog sleeps .", "the black cat eats .", "the dog eats .", "the cat sleeps ."]
-    *answers, wrong = ask(client, *sentences, trees=["(S (X the dog) sleeps .)", None, None, PARSES[3]])
+    *answers, wrong = ask(client, *sentences, trees=["(S (X the dog) sleeps .)", PARSES[2], None, PARSES[3]])
     phrases = [[[0, 4], [0, 2], [2, 4]], [[0, 5], [0, 3], [1, 3], [3, 5]], []]
     assert [answer["phrases"] for answer in answers] == phrases
     assert {len(row) for row in answers[1]["translations"][0]["phrase_weights"]} == {4}

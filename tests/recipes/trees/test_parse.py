@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from recipes.trees.parse import main
+from recipes.trees.parse import LinkParser, main, put_words
 from rnnsearch_fairseq.errors import InputError
-from rnnsearch_fairseq.serve.link_grammar import LinkParser, put_words
 from rnnsearch_fairseq.text.trees import first_difference, read_penn
 from tests.recipes.reproduce.builders import printed_by, write
 
