@@ -46,10 +46,12 @@ def bleu_by_length(test: TestSet, systems: Translations, longest: float = inf) -
     bins = []
     for first, last in test.bins(WIDTH, longest):
         sentences = test.select_length(first, last)
-        inside = [of.on(sentences) for of in scored]
-        words = [of.statistics[:, :2].sum(axis=0) for of in inside]
-        numbers = [of.score for of in inside], [hypothesis / reference for hypothesis, reference in words]
-        bins.append(Bin(first, last, len(sentences), *(numbers if sentences else [[nan] * len(systems)] * 2)))
+        numbers = [[nan] * len(systems)] * 2
+        if sentences:
+            inside = [of.on(sentences) for of in scored]
+            words = [of.statistics[:, :2].sum(axis=0) for of in inside]
+            numbers = [[of.score for of in inside], [hypothesis / reference for hypothesis, reference in words]]
+        bins.append(Bin(first, last, len(sentences), *numbers))
     return bins
 
 
