@@ -11,6 +11,7 @@ export GOMP_SPINCOUNT=${GOMP_SPINCOUNT:-1000} # else PyTorch's idle threads slow
 user_dir=$(rnnsearch user-dir)
 
 if [ ! -d bin ]; then
+    echo "binarising; full log in $PWD/preprocess.log"
     rm -rf bin.part
     fairseq-preprocess --user-dir "$user_dir" -s "$source" -t "$target" "${dictionaries[@]}" \
         --trainpref train --validpref valid --testpref test --destdir bin.part > preprocess.log 2>&1 ||
@@ -19,6 +20,7 @@ if [ ! -d bin ]; then
 fi
 
 if [ ! -e checkpoints/finished ]; then
+    echo "training; full log in $PWD/train.log"
     fairseq-train bin --user-dir "$user_dir" -s "$source" -t "$target" "${model[@]}" --no-epoch-checkpoints \
         --save-dir checkpoints --log-format json --log-interval 10 2>&1 | rnnsearch progress train.log "$updates"
     touch checkpoints/finished

@@ -220,7 +220,7 @@ def parse_arguments() -> argparse.Namespace:
     if args.documents and (args.nbest or args.alignments or args.trees or args.prepared):
         raise InputError(f"{path}: a document; leave out --nbest, --alignments, --trees and --prepared")
     if args.documents and args.output is None:
-        raise InputError(f"{path}: a document or a folder; give the file or folder to write, as --output")
+        raise InputError(f"{path}: give the {'folder' if is_folder else 'file'} to write, as --output")
     if args.output and not is_folder:
         written = find_format(args.output) or known
         if written is not known:
