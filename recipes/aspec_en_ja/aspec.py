@@ -45,20 +45,16 @@ def join(line: str) -> str:
     return WITHIN_WORD.sub("", AROUND_POINT.sub(r"\1．\2", WITHIN_NUMBER.sub("", line)))
 
 
-def enju_words(text: str) -> list[str]:
-    """The words in a sentence of ``enju -xml``, parsed or not; none if the text is not such XML.
+def read_words(parse: str, raw: str, tokenizer: MosesTokenizer) -> str:
+    """Enju's words of a sentence, lowercased: the leaves, and the punctuation outside the tree.
 
-    They are the leaves, and the punctuation outside the tree.
+    Where a parse has none or is no XML, the words are those of the Moses tokenizer.
     """
     try:
-        return " ".join(fromstring(text).itertext()).split()
+        words = " ".join(fromstring(parse).itertext()).split()
     except ParseError:
-        return []
-
-
-def read_words(parse: str, raw: str, tokenizer: MosesTokenizer) -> str:
-    """Enju's words of a sentence, lowercased; where it gave none, those of the Moses tokenizer."""
-    return " ".join(enju_words(parse) or tokenizer.tokenize(raw, escape=False)).lower()
+        words = []
+    return " ".join(words or tokenizer.tokenize(raw, escape=False)).lower()
 
 
 @program

@@ -20,10 +20,8 @@ from recipes.benchmark.workloads import WARM_UP, WORKLOADS, Size, clock
 from recipes.reproduce.document import table
 from rnnsearch_fairseq.command_line import count, make_parser, program
 
-UPDATES = 5
+UPDATES, LENGTHS = 5, 28  # batches; words of a sentence, with its end
 LAUNCHES = ("cudaLaunchKernel", "cudaLaunchKernelExC", "cuLaunchKernel", "cuLaunchKernelEx", "cudaGraphLaunch")
-COPIES = ("cudaMemcpyAsync", "cudaMemsetAsync")
-WAITS = ("cudaStreamSynchronize", "cudaDeviceSynchronize", "cudaEventSynchronize", "cudaMemcpy")
 PARTS = ("forward", "backward", "multiply-grads", "clip-grads", "optimizer")  # as fairseq's trainer names them
 
 
@@ -40,14 +38,11 @@ def main() -> None:
     parser = make_parser(__doc__)
     parser.add_argument("command", choices=list(WORKLOADS))
     parser.add_argument("--vocabulary", type=count, required=True, help="entries of made-up dictionaries")
-    parser.add_argument("--lengths", type=count, default=28, help="random words of a sentence, with its end (28)")
-    parser.add_argument("--batch", type=count, default=80, help="random sentence pairs in a batch (80)")
     args = parser.parse_args(words[:end])
     rnnsearch_fairseq.register()
     logging.disable(logging.INFO)
     warnings.simplefilter("ignore")
-    size = Size(UPDATES, args.vocabulary, args.lengths, args.batch)
-    work = WORKLOADS[args.command](words[end + 1 :], size)
+    work = WORKLOADS[args.command](words[end + 1 :], Size(UPDATES, args.vocabulary, LENGTHS))
 
     def run() -> None:
         for batch in work.batches:
@@ -61,10 +56,8 @@ def main() -> None:
     events = record.key_averages()
     host = [event for event in events if event.device_type == DeviceType.CPU]
     device = [event for event in events if event.device_type == DeviceType.CUDA and not event.is_user_annotation]
-    rows = [["wall", "", f"{wall * 1e3:.2f}"]]
-    for name, keys in (("launches", LAUNCHES), ("copies", COPIES), ("waits of the host", WAITS)):
-        chosen = [event for event in host if event.key in keys]
-        rows.append([name, *_sums(chosen, "self_cpu_time_total")])
+    launches = [event for event in host if event.key in LAUNCHES]
+    rows = [["wall", "", f"{wall * 1e3:.2f}"], ["launches", *_sums(launches, "self_cpu_time_total")]]
     rows += [[f"host: {event.key}", *_sums([event], "cpu_time_total")] for event in host if event.key in PARTS]
     rows.append(["operations of the device", *_sums(device, "self_device_time_total")])
     print(table(["", "times", "ms"], rows), end="\n\n")

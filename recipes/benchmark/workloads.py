@@ -54,8 +54,6 @@ class Training:
         else:
             dictionaries = task.source_dictionary, task.target_dictionary
             self.batches = [random_batch(dictionaries, size) for _ in range(size.updates)]
-            # BlackOut counts the words of the training data.
-            task.datasets[self.trainer.cfg.dataset.train_subset] = every_word(dictionaries)
         self.count = sum(batch["ntokens"] for batch in self.batches)
 
     def step(self, batch: Batch) -> None:
@@ -69,10 +67,7 @@ class Training:
 
 
 class Translation:
-    """Search of ``fairseq-generate`` with these options, by an untrained model on random words.
-
-    All translations have ``size.lengths`` words.
-    """
+    """Search of ``fairseq-generate`` by an untrained model on random words; translations have ``size.lengths`` words."""
 
     def __init__(self, options: Sequence[str], size: Size) -> None:
         parser = fairseq_options.get_training_parser()
@@ -95,9 +90,6 @@ class Translation:
     def step(self, batch: Batch) -> list[list[dict[str, Any]]]:
         """Translate a batch; return the hypotheses of each sentence."""
         return self.task.inference_step(self.search, [self.model], batch)
-
-    def peak(self) -> None:
-        """Not measured."""
 
 
 WORKLOADS = {"train": Training, "generate": Translation}
@@ -146,27 +138,13 @@ def random_batch(dictionaries: tuple[Dictionary, Dictionary], size: Size) -> Bat
     return dataset.collater([dataset[number] for number in range(size.batch)])
 
 
-def every_word(dictionaries: tuple[Dictionary, Dictionary]) -> LanguagePairDataset:
-    """A data set of one pair, which holds all words of the dictionaries."""
-    sides = []
-    for dictionary in dictionaries:
-        words = torch.tensor([*range(dictionary.nspecial, len(dictionary)), dictionary.eos()])
-        sides += [[words], [len(words)], dictionary]
-    return LanguagePairDataset(*sides, shuffle=False)
-
-
 def clock(work: Callable[[], Any]) -> tuple[float, float]:
     """Do ``work`` to its end; return the seconds by the clock, and the CPU seconds of all threads."""
     wall, cpu = time.perf_counter(), time.process_time()
     work()
-    finish()
-    return time.perf_counter() - wall, time.process_time() - cpu
-
-
-def finish() -> None:
-    """Wait until the device has finished."""
     if torch.cuda.is_available():
         torch.cuda.synchronize()
+    return time.perf_counter() - wall, time.process_time() - cpu
 
 
 def peak_bytes(work: Callable[[], Any], device: torch.device) -> int:
@@ -176,11 +154,11 @@ def peak_bytes(work: Callable[[], Any], device: torch.device) -> int:
     allocated but never touched counts; memory that libraries allocate themselves, for matrix products, does not.
     """
     if device.type == "cuda":
-        finish()
+        torch.cuda.synchronize(device)
         before = torch.cuda.memory_allocated(device)
         torch.cuda.reset_peak_memory_stats(device)
         work()
-        finish()
+        torch.cuda.synchronize(device)
         return torch.cuda.max_memory_allocated(device) - before
     with profile(profile_memory=True) as record:
         work()
@@ -210,7 +188,8 @@ def main() -> None:
             work.step(batch)
         on_gpu = torch.cuda.is_available() and "--cpu" not in options
         device = torch.cuda.get_device_name() if on_gpu else f"CPU, threads: {torch.get_num_threads()}"
-        report(work.count, work.peak(), f"torch {torch.__version__}, {device}", on_gpu)
+        peak = work.peak() if isinstance(work, Training) else None
+        report(work.count, peak, f"torch {torch.__version__}, {device}", on_gpu)
         for _ in sys.stdin:
             report(*clock(lambda: [work.step(batch) for batch in work.batches]))
     except InputError as error:

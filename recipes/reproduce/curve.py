@@ -49,8 +49,6 @@ def read_curve(path: Path) -> tuple[list[Point], list[Point]]:
     """
     epochs, intervals, validated = read_kinds(path)
     trained = max(intervals, epochs, key=len)
-    if not trained and not validated:
-        raise InputError(f"{path}: holds no update; give the log of fairseq-train --log-format json")
     return _make_points(trained, trained), _make_points(validated, trained)
 
 

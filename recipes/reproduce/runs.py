@@ -65,11 +65,6 @@ class BahdanauRuns:
         """The path of a file of each model that has it."""
         return {name: path / file for name, path in self.folders.items() if (path / file).exists()}
 
-    def read_seed(self, name: str) -> str:
-        """The seed of a model, as its log has it; empty if there is none."""
-        log = self.with_file(LOG).get(name)
-        return read_seed(log) if log else ""
-
     def lacking(self, *files: str) -> list[str]:
         """The models that lack files, and which."""
         absent = []
@@ -138,7 +133,8 @@ def translations_by_seed(
     for number, runs in enumerate(seeds):
         lines = (runs.banned if banned else runs.systems).get(name)
         if lines is not None:
-            found.setdefault(tuple(lines), runs.read_seed(name) or f"folder {number}")
+            log = runs.with_file(LOG).get(name)
+            found.setdefault(tuple(lines), (log and read_seed(log)) or f"folder {number}")
     return [(seed, lines) for lines, seed in found.items()]
 
 

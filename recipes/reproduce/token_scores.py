@@ -29,23 +29,18 @@ MEASURES = RIBES, BLEU, UNPENALISED = "RIBES", "BLEU", "BLEU/BP"
 
 
 def score_tokens(reference: Sequence[str], hypotheses: Sequence[str]) -> dict[str, Scored]:
-    """Score sentences by each of :data:`MEASURES`, the last without BLEU's brevity penalty."""
+    """Score sentences by each of :data:`MEASURES`, the last without BLEU's brevity penalty.
+
+    RIBES in percent of a corpus is the mean of its sentences: its statistics are a sentence's score, and 1.
+    """
+    ribes = np.array([[sentence_ribes(*pair), 1] for pair in zip(reference, hypotheses, strict=True)])
+    by_ribes = Scored(ribes, lambda totals: 100 * totals[..., 0] / totals[..., 1])
     by_bleu = [scored_by_bleu(hypotheses, reference, penalised) for penalised in (True, False)]
-    return dict(zip(MEASURES, (scored_by_ribes(hypotheses, reference), *by_bleu)))
-
-
-def scored_by_ribes(hypotheses: Sequence[str], references: Sequence[str]) -> Scored:
-    """The score of each sentence, and 1; RIBES in percent of a corpus is the mean of its sentences."""
-    ribes = [[_score(*pair), 1] for pair in zip(references, hypotheses, strict=True)]
-    return Scored(np.array(ribes), lambda totals: 100 * totals[..., 0] / totals[..., 1])
+    return dict(zip(MEASURES, (by_ribes, *by_bleu)))
 
 
 @cache  # many translations of a test set are equal
-def _score(reference: str, hypothesis: str) -> float:
-    return sentence_ribes(reference.split(), hypothesis.split())
-
-
-def sentence_ribes(reference: Sequence[str], hypothesis: Sequence[str]) -> float:
+def sentence_ribes(reference: str, hypothesis: str) -> float:
     """A score between 0 and 1: NKT · P^0.25 · BP^0.10.
 
     NKT, the normalised Kendall's tau (tau + 1) / 2, is the share of the pairs of aligned words that are in the
@@ -53,14 +48,15 @@ def sentence_ribes(reference: Sequence[str], hypothesis: Sequence[str]) -> float
     sentence. With fewer than two aligned words there is no order, and the score is 0; only if the reference is a single
     word, and it is aligned, NKT is 1. An empty hypothesis scores 0.
     """
-    positions = align(reference, hypothesis)
+    words, translated = reference.split(), hypothesis.split()
+    positions = align(words, translated)
     aligned = len(positions)
-    if aligned == 0 or (aligned == 1 and len(reference) > 1):
+    if aligned == 0 or (aligned == 1 and len(words) > 1):
         return 0.0
     pairs = list(combinations(positions, 2))
     nkt = sum(starmap(lt, pairs)) / len(pairs) if pairs else 1.0
-    penalty = min(1.0, math.exp(1 - len(reference) / len(hypothesis)))
-    return nkt * (aligned / len(hypothesis)) ** ALPHA * penalty**BETA
+    penalty = min(1.0, math.exp(1 - len(words) / len(translated)))
+    return nkt * (aligned / len(translated)) ** ALPHA * penalty**BETA
 
 
 def align(reference: Sequence[str], hypothesis: Sequence[str]) -> list[int]:

@@ -13,7 +13,8 @@ import re
 import shutil
 import subprocess
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 
 from rnnsearch_fairseq.command_line import make_parser, program
@@ -33,40 +34,31 @@ NO_TREE = "(())"
 MAX_SECONDS = 30  # for a sentence
 
 
-class LinkParser:
-    """A running ``link-parser``, which gives up a sentence after ``seconds`` of computing.
+def parse_sentences(sentences: Iterable[Sequence[str]], seconds: int = MAX_SECONDS) -> Iterator[str | None]:
+    """Yield the tree of each sentence in brackets, with its words as leaves; None if it has none.
 
-    The program starts at the first sentence. Some sentences end it, such as one of 2,047 bytes; it then starts again.
+    ``link-parser`` gives up a sentence after ``seconds`` of computing. Some sentences end it, such as one of 2,047
+    bytes; it then starts again.
     """
-
-    def __init__(self, seconds: float) -> None:
-        self._command = ["stdbuf", "-oL", PROGRAM, "en", *_SETTINGS, f"-timeout={seconds:.0f}"]
-        self._process: subprocess.Popen[bytes] | None = None
-
-    def parse(self, words: Sequence[str]) -> str | None:
-        """The tree of a sentence in brackets, with its words as leaves; None if it has none."""
-        if self._process is None:
-            pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
-            self._process = subprocess.Popen(self._command, 0, env={**os.environ, "LC_ALL": "C.UTF-8"}, **pipes)
-        sentence = " ".join(map(unescape, words))
-        with contextlib.suppress(BrokenPipeError):
-            # A line's first character may make it a command or a comment; a blank does not.
-            self._process.stdin.write(f" {sentence}\n".encode() + _MARK)
-        tree = None
-        for line in self._process.stdout:
-            if line == _MARKED:
-                return None if tree is None else put_words(tree, words)
-            if tree is None and line.startswith(b"("):
-                tree = line.decode(errors="replace").strip()
-        self.close()
-        return None
-
-    def close(self) -> None:
-        """End the program."""
-        if self._process is not None:
-            with self._process:  # at the end it closes the pipes, and waits
-                self._process.kill()
-            self._process = None
+    command = ["stdbuf", "-oL", PROGRAM, "en", *_SETTINGS, f"-timeout={seconds}"]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+    waiting = iter(sentences)
+    for first in waiting:
+        with subprocess.Popen(command, 0, env={**os.environ, "LC_ALL": "C.UTF-8"}, **pipes) as process:
+            for words in chain([first], waiting):
+                with contextlib.suppress(BrokenPipeError):
+                    # A line's first character may make it a command or a comment; a blank does not.
+                    process.stdin.write(f" {' '.join(map(unescape, words))}\n".encode() + _MARK)
+                tree, line = "", b""
+                for line in process.stdout:
+                    if line == _MARKED:
+                        break
+                    if not tree and line.startswith(b"("):
+                        tree = line.decode(errors="replace").strip()
+                survived = line == _MARKED
+                yield put_words(tree, words) if tree and survived else None
+                if not survived:
+                    break
 
 
 def put_words(tree: str, words: Sequence[str]) -> str | None:
@@ -91,9 +83,8 @@ def main() -> None:
     if shutil.which(PROGRAM) is None:
         raise InputError(f"{PROGRAM} is not on the PATH; install it (Debian: apt-get install link-grammar)")
     parsed: Counter[bool] = Counter()
-    with open_output(args.output) as out, contextlib.closing(LinkParser(MAX_SECONDS)) as link_parser:
-        for line in read_lines(args.source):
-            tree = link_parser.parse(line.split())
+    with open_output(args.output) as out:
+        for tree in parse_sentences(map(str.split, read_lines(args.source))):
             parsed[tree is not None] += 1
             out.write(f"{tree or NO_TREE}\n".encode())
         if not parsed[True]:

@@ -31,4 +31,4 @@ from recipes.reproduce.token_scores import align, sentence_ribes
 )
 def test_scores_by_hand(reference: str, hypothesis: str, positions: list[int], score: float) -> None:
     assert align(reference.split(), hypothesis.split()) == positions
-    assert sentence_ribes(reference.split(), hypothesis.split()) == pytest.approx(score)
+    assert sentence_ribes(reference, hypothesis) == pytest.approx(score)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from recipes.reproduce import compare, eriguchi_tables, report
-from recipes.reproduce.bleu import bleu
+from recipes.reproduce.bleu import scored_by_bleu
 from recipes.reproduce.runs import BahdanauRuns
 from rnnsearch_fairseq.errors import InputError
 from tests.recipes.reproduce.builders import printed_by, record, write
@@ -156,10 +156,9 @@ def test_the_scores_of_the_tuned_baseline_are_those_of_its_translations(recipe: 
     page = (RECIPES / recipe / "EVIDENCE.md").read_text(encoding="utf-8")
     rows = [line.strip("| ").split(" | ") for line in page.splitlines() if line.startswith("|")]
     for folder in tuned.iterdir():
-        lines = (folder / "groundhog.tok").read_text(encoding="utf-8").splitlines()
-        parts = [
-            [n for n in range(1000) if least <= lengths[n] < after] for least, after in ((0, 99), (0, long), (long, 99))
-        ]
-        scores = [bleu([lines[n] for n in part], [references[n] for n in part]) for part in parts]
+        scored = scored_by_bleu((folder / "groundhog.tok").read_text(encoding="utf-8").splitlines(), references)
+        spans = (0, 99), (0, long), (long, 99)
+        parts = [[n for n in range(1000) if least <= lengths[n] < after] for least, after in spans]
+        scores = [scored.on(part).score for part in parts]
         options, numbers = folder.name.split("_"), [f"{score:.2f}" for score in scores]
         assert [row[4:] for row in rows if row[:3] == options] == [numbers], folder

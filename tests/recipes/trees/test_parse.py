@@ -1,6 +1,5 @@
 """Link Grammar: with a stand-in for link-parser, and with it where it is installed."""
 
-import contextlib
 import shutil
 import sys
 from collections.abc import Callable
@@ -8,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from recipes.trees.parse import LinkParser, main, put_words
+from recipes.trees.parse import main, parse_sentences, put_words
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.text.trees import first_difference, read_penn
 from tests.recipes.reproduce.builders import printed_by, write
@@ -93,14 +92,11 @@ def test_leaves_that_are_not_the_words_are_no_tree() -> None:
 
 def test_a_sentence_that_link_parser_does_not_survive_costs_no_other_its_tree(diary: Path, parse: Parses) -> None:
     bad = {"die here", "nothing here", "i can't", ""}
-    sentences = ["a b", "die here", "c", "nothing here", "i can't", "", "!exit", "% of men", "w" * 200_000, "f"]
+    sentences = ["a b", "die here", "c", "nothing here", "i can't", "", "!exit", "% of men", "w" * 200_000]
+    sentences += ["it &apos;s -LSB- a -rsb- &#91; x|y", "f"]
     assert parse(sentences) == ["(())" if sentence in bad else flat(sentence) for sentence in sentences]
-    assert diary.read_text().splitlines().count("START") == 2
-
-
-def test_the_program_is_given_plain_words(diary: Path, parse: Parses) -> None:
-    parse(["it &apos;s -LRB- a -rrb- &#91; x|y", "a"])
-    assert " it 's ( a ) [ x|y\n" in diary.read_text()
+    read = diary.read_text().splitlines()
+    assert read.count("START") == 2 and " it 's [ a ] [ x|y" in read, "the program is given plain words"
 
 
 def test_a_program_that_is_missing_or_gives_no_tree_is_named(
@@ -130,6 +126,5 @@ def test_the_trees_of_the_tanaka_corpus_are_reproduced(parse: Parses) -> None:
 
 @real
 def test_a_sentence_that_takes_too_long_is_given_up() -> None:
-    with contextlib.closing(LinkParser(1)) as parser:
-        assert parser.parse(["to", "be", "or", "not", "to", "be", ",", "and"] * 25) is None
-        assert parser.parse(["he", "sleeps", "."]) is not None
+    long = ["to", "be", "or", "not", "to", "be", ",", "and"] * 25
+    assert [tree is None for tree in parse_sentences([long, ["he", "sleeps", "."]], 1)] == [True, False]
