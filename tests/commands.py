@@ -1,11 +1,16 @@
-"""fairseq's commands with the plugin, and what they print."""
+"""Commands of fairseq with the plugin, and ours, and what they print."""
 
 import collections
+import contextlib
+import io
 import os
 import re
 import subprocess
+import sys
+from collections.abc import Callable
 from pathlib import Path
 from shlex import split
+from unittest import mock
 
 import rnnsearch_fairseq
 
@@ -26,7 +31,6 @@ def run(
         check=False,
         capture_output=True,
         encoding="utf-8",
-        timeout=300,
     )
     assert done.returncode == status, f"{done.args}\n{done.stdout[-8000:]}\n{done.stderr[-8000:]}"
     return done
@@ -37,10 +41,20 @@ def preprocess(corpus: Path, *words: str | Path) -> None:
     run("fairseq-preprocess", *PLUGIN, "--destdir", "bin", *words, cwd=corpus)
 
 
-def train(data: Path, folder: Path, *words: str | Path) -> str:
-    """Train, and return all that was printed."""
-    saving = ("--save-dir", folder, "--num-workers", "0")
-    return run("fairseq-train", data, *PLUGIN, *saving, "--log-format", "json", *words, cwd=data.parent).stdout
+def type_in(script: str, folder: Path) -> str:
+    """Run commands of bash at the top of a stand-in for a checkout, with the package and the recipes of this one."""
+    for name in ("rnnsearch_fairseq", "recipes"):
+        if not (folder / name).exists():
+            (folder / name).symlink_to(PACKAGE.parent / name)
+    return run("bash", "-euo", "pipefail", "-c", script, cwd=folder).stdout
+
+
+def printed_by(main: Callable[[], object], *words: object) -> str:
+    """What the function of a command prints when it is called with these words."""
+    arguments = mock.patch.object(sys, "argv", ["program", *map(str, words)])
+    with arguments, contextlib.redirect_stdout(io.StringIO()) as out:
+        main()
+    return out.getvalue()
 
 
 class Output:

@@ -3,6 +3,8 @@
 import logging
 import random
 import signal
+from collections.abc import Iterator
+from typing import Any
 
 import fairseq  # noqa: F401 (so that importing the package registers its models)
 import numpy as np
@@ -37,3 +39,15 @@ def warned(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
     """The warnings of this package, whatever level the libraries have given to the root logger."""
     caplog.set_level(logging.WARNING, "rnnsearch_fairseq")
     return caplog
+
+
+@pytest.fixture
+def figures(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
+    """The figures of matplotlib that were drawn and are closed after the test."""
+    from matplotlib import pyplot as plt
+
+    closed: list[Any] = []
+    with monkeypatch.context() as patched:
+        patched.setattr(plt, "close", closed.append)
+        yield closed
+    plt.close("all")

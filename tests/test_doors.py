@@ -11,6 +11,7 @@ import rnnsearch_fairseq
 from rnnsearch_fairseq.documents import translate
 from rnnsearch_fairseq.serve.server import make_app
 from rnnsearch_fairseq.serve.worker import Worker
+from tests.commands import printed_by
 from tests.trained import SHIPPED_MODEL, needs_shipped_model
 
 TEXTS = [
@@ -28,18 +29,14 @@ TEXTS = [
 
 
 @needs_shipped_model
-def test_one_text_has_one_translation_by_all_doors(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_one_text_has_one_translation_by_all_doors(tmp_path: Path) -> None:
     model = rnnsearch_fairseq.load(SHIPPED_MODEL)
     expected = model.translate(TEXTS)
 
     def run(name: str, content: str) -> Path:
         path = tmp_path / name
         path.write_text(content, encoding="utf-8")
-        words = ["translate", str(path), "--model", str(SHIPPED_MODEL), "--output", f"{path}.out"]
-        monkeypatch.setattr("sys.argv", words)
-        translate.main()
+        printed_by(translate.main, path, "--model", SHIPPED_MODEL, "--output", f"{path}.out")
         return Path(f"{path}.out")
 
     assert run("a.txt", "".join(f"{text}\n" for text in TEXTS)).read_text().split("\n")[:-1] == expected

@@ -1,8 +1,6 @@
 """The blocks of README.md, and those on trees in recipes/README.md, typed in order on a small text."""
 
-import os
 import re
-import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -10,7 +8,8 @@ import pytest
 
 from recipes import grammar
 from rnnsearch_fairseq.inference.loading import load_members
-from tests.corpus.builders import number_pairs
+from tests.commands import type_in
+from tests.corpus.builders import LANGUAGES, number_pairs
 
 ROOT = Path(__file__).resolve().parents[1]
 TINY = " ".join(f"--{name}-size 8" for name in ("embedding", "hidden"))
@@ -46,19 +45,13 @@ def shorten(script: str) -> str:
     return script
 
 
-def type_in(script: str, folder: Path, pairs: Iterable[tuple[str, str]]) -> str:
-    """Run commands at the top of a checkout, whose quick start has written these pairs."""
-    for name in ("rnnsearch_fairseq", "recipes"):
-        (folder / name).symlink_to(ROOT / name)
+def after_the_quick_start(script: str, folder: Path, pairs: Iterable[tuple[str, str]]) -> str:
+    """What commands print where the quick start has written these pairs."""
     text = folder / "runs/quickstart/text"
     text.mkdir(parents=True)
-    for language, side in zip(("en", "fr"), zip(*pairs)):
+    for language, side in zip(LANGUAGES, zip(*pairs)):
         (text / f"train.{language}").write_text("".join(f"{sentence} .\n" for sentence in side))
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": ""}
-    shell = ["bash", "-euo", "pipefail", "-c", script]
-    done = subprocess.run(shell, cwd=folder, env=environment, check=False, capture_output=True, encoding="utf-8")
-    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
-    return done.stdout
+    return type_in(script, folder)
 
 
 @pytest.mark.slow
@@ -66,7 +59,7 @@ def type_in(script: str, folder: Path, pairs: Iterable[tuple[str, str]]) -> str:
 def test_the_blocks_can_be_typed_in_order(tmp_path: Path) -> None:
     python = f"python - <<'END'\n{blocks(ROOT / 'README.md', 'python')}\nprint('aligned', target)\nEND"
     commands, runs = blocks(ROOT / "README.md", "sh").partition("recipes/setup.sh"), tmp_path / "runs"
-    printed = type_in(f"{shorten(commands[1] + commands[2])}\n{python}", tmp_path, number_pairs(200))
+    printed = after_the_quick_start(f"{shorten(commands[1] + commands[2])}\n{python}", tmp_path, number_pairs(200))
     for words in ("Renvoie une copie de la liste.", "aligned ['Renvoie', 'une'"):
         assert words in printed
     before, after = printed.split("\nafter:\n")
@@ -86,7 +79,7 @@ def test_the_blocks_can_be_typed_in_order(tmp_path: Path) -> None:
 def test_the_blocks_on_trees_can_be_typed_in_order(tmp_path: Path) -> None:
     """fairseq finds the same translations in binarised trees."""
     pairs = [(" ".join(p.source[:-1]), " ".join(p.target[:-1])) for p in grammar.generate(200, seed=1, longest=8)]
-    printed = type_in(shorten(blocks(ROOT / "recipes/README.md", "sh")) + GENERATE, tmp_path, pairs)
+    printed = after_the_quick_start(shorten(blocks(ROOT / "recipes/README.md", "sh")) + GENERATE, tmp_path, pairs)
     translations, by_fairseq = (part.splitlines()[-10:] for part in printed.split("fairseq:\n"))
     assert translations == by_fairseq and len(set(translations)) > 3
     assert "10 sentences, 10 parsed -> runs/trees/test.tree" in printed

@@ -16,6 +16,7 @@ import pytest
 
 from recipes.grammar import write_corpus
 from recipes.reproduce.epochs import read_train_log
+from tests.commands import run
 
 ROOT = Path(__file__).resolve().parents[1]
 WAIT = 300  # seconds, of a slow machine
@@ -134,13 +135,10 @@ def test_quickstarts_model_reads_sentences_as_people_write_them(recipes: Path, t
     assert len((out / "test.hyp.fr").read_text().splitlines()) == 20
     assert "BLEU|" in printed.stdout and (out / "alignment.png").exists()
     (words,) = re.findall(r"^  rnnsearch translate (.*)", printed.stdout, re.MULTILINE)
-    read = tmp_path / "read.jsonl"
-    typed = "The message of the lawyer is new, and I see Mary.\n"
-    command = ["bash", "-c", f"rnnsearch translate {words} --alignments {read}"]
-    subprocess.run(command, cwd=ROOT, input=typed, check=True, text=True, timeout=WAIT)
-    assert (
-        " ".join(json.loads(read.read_text())["source"]) == "the message of the lawyer is new , and I see Mary . </s>"
-    )
+    command = f"rnnsearch translate {words} --alignments {tmp_path}/read"
+    run("bash", "-c", command, cwd=ROOT, stdin="The message of the lawyer is new, and I see Mary.\n")
+    source = json.loads((tmp_path / "read").read_text())["source"]
+    assert " ".join(source) == "the message of the lawyer is new , and I see Mary . </s>"
 
 
 @pytest.mark.slow

@@ -67,7 +67,7 @@ class Training:
 
 
 class Translation:
-    """Search of ``fairseq-generate`` by an untrained model on random words; translations have ``size.lengths`` words."""
+    """Search of ``fairseq-generate`` by an untrained model, from random words to ``size.lengths`` words a sentence."""
 
     def __init__(self, options: Sequence[str], size: Size) -> None:
         parser = fairseq_options.get_training_parser()

@@ -1,7 +1,6 @@
 """``rnnsearch plot alignment``."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +10,7 @@ from matplotlib.figure import Figure
 
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.plots.alignment import main, plot_alignment
+from tests.commands import printed_by
 
 SOURCE = ["The", "café", "isn", "&apos;t", "$5$", "</s>"]
 TARGET = ["L&apos;", "été", "œuvre", "&amp;", "</s>"]
@@ -48,23 +48,23 @@ def test_source_runs_across_and_target_down(tmp_path: Path, figures: list[Figure
 
 
 def test_the_longest_of_the_short_sentences_without_unknown_words_is_drawn_in_every_format(
-    alignments: Path, tmp_path: Path, run: Callable[..., str]
+    alignments: Path, tmp_path: Path
 ) -> None:
     for ending, start in ((".png", b"\x89PNG\r\n\x1a\n"), (".svg", b"<?xml"), (".pdf", b"%PDF")):
         picture = tmp_path / f"figure{ending}"
-        assert run(main, alignments, picture) == f"alignment of line 1 -> {picture}\n"
+        assert printed_by(main, alignments, picture) == f"alignment of line 1 -> {picture}\n"
         assert picture.read_bytes().startswith(start)
     drawn = (tmp_path / "figure.svg").read_text(encoding="utf-8")
     assert all(f"<!-- {word} -->" in drawn for word in ("one", "two", "un", "deux"))
     assert plt.get_fignums() == [], "no figure stays open"
 
 
-def test_what_cannot_be_drawn_is_refused(alignments: Path, tmp_path: Path, run: Callable[..., str]) -> None:
+def test_what_cannot_be_drawn_is_refused(alignments: Path, tmp_path: Path) -> None:
     for words, named in (
         ([alignments, tmp_path / "figure.svg", "--sentence", 9], r"alignments\.jsonl: .*--sentence"),
         ([alignments, tmp_path / "figure.docx"], r"figure\.docx"),
         ([alignments, tmp_path / "no_folder" / "figure.png"], r"figure\.png"),
     ):
         with pytest.raises(InputError, match=named):
-            run(main, *words)
+            printed_by(main, *words)
     assert not (tmp_path / "figure.svg").exists()

@@ -1,31 +1,22 @@
 """Run the commands that a recipe's README shows."""
 
-import os
 import re
-import subprocess
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.commands import PACKAGE, type_in
 
 
-def run_block(recipe: str, containing: str, checkout: Path, **programs: str) -> str:
-    """Run the block of commands that contains a text, at the top of a stand-in for the checkout; returns its output.
+def run_block(recipe: str, containing: str, checkout: Path, **programs: str) -> None:
+    """Run the block of commands that contains a text, at the top of a stand-in for the checkout.
 
     ``programs`` are scripts of bash that stand in for programs.
     """
-    blocks = re.findall(r"```sh\n(.*?)```", (ROOT / "recipes" / recipe / "README.md").read_text(), re.DOTALL)
-    (block,) = [block.replace("--workers 8", "--workers 1") for block in blocks if containing in block]
-    for name in ("rnnsearch_fairseq", "recipes"):
-        if not (checkout / name).exists():
-            (checkout / name).symlink_to(ROOT / name)
-    (checkout / ".venv/bin").mkdir(parents=True, exist_ok=True)
-    (checkout / ".venv/bin/activate").touch()
-    for name, script in programs.items():
-        (checkout / ".venv/bin" / name).write_text(f"#!/usr/bin/env bash\n{script}\n")
-        (checkout / ".venv/bin" / name).chmod(0o755)
-    path = os.pathsep.join([str(checkout / ".venv/bin"), os.environ["PATH"]])
-    environment = {**os.environ, "PATH": path, "OUT": f"runs/{recipe}"}
-    command = ["bash", "-euo", "pipefail", "-c", block]
-    done = subprocess.run(command, cwd=checkout, env=environment, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout + done.stderr
+    readme = (PACKAGE.parent / "recipes" / recipe / "README.md").read_text()
+    (block,) = [block for block in re.findall(r"```sh\n(.*?)```", readme, re.DOTALL) if containing in block]
+    folder = checkout / ".venv/bin"
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, script in {"activate": "", **programs}.items():
+        (folder / name).write_text(f"#!/usr/bin/env bash\n{script}\n")
+        (folder / name).chmod(0o755)
+    block = block.replace("--workers 8", "--workers 1")
+    type_in(f'export PATH="{folder}:$PATH" OUT=runs/{recipe}\n{block}', checkout)

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from rnnsearch_fairseq.errors import InputError
+from tests.commands import printed_by
 from tests.plugin.log_lines import inner_line, valid_line
-from tests.recipes.reproduce.builders import printed_by, record, write
+from tests.recipes.reproduce.builders import record, write
 from tests.recipes.reproduce.test_alignments import FIRST, SECOND
 
 Files = dict[str, list[str]]  # the lines of files, by their names

@@ -3,13 +3,13 @@
 import contextlib
 import io
 import json
-import os
 import re
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.commands import run
 
 ROOT = Path(__file__).resolve().parents[2]
 NOTEBOOK = ROOT / "recipes/tutorial/attention.ipynb"
@@ -68,7 +68,7 @@ def check_recomputed(text: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.train
-def test_the_code_runs_from_top_to_bottom(tmp_path: Path) -> None:
+def test_the_code_runs_from_top_to_bottom(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """From the folder in which Jupyter starts it; its output goes to a folder of its own."""
     code = "\n\n".join([*("".join(cell["source"]) for cell in CODE), CHECKS])
     script = tmp_path / "attention.py"
@@ -76,11 +76,9 @@ def test_the_code_runs_from_top_to_bottom(tmp_path: Path) -> None:
         assert theirs in code
         code = code.replace(theirs, smaller)
     script.write_text(code)
-    environment = {**os.environ, "TMPDIR": str(tmp_path), "MPLBACKEND": "Agg"}
-    done = subprocess.run(
-        ["python", script], cwd=NOTEBOOK.parent, env=environment, capture_output=True, encoding="utf-8"
-    )
-    assert done.returncode == 0, done.stderr[-8000:]
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setenv("MPLBACKEND", "Agg")
+    done = run("python", script, cwd=NOTEBOOK.parent)
     check_recomputed(done.stdout)
     # So few updates teach the models little, but more than nothing: they start from a perplexity of 616.
     perplexities = [float(found) for found in re.findall(r"updates: perplexity +([\d.]+)", done.stdout)]

@@ -3,9 +3,10 @@
 import pytest
 import torch
 import torch.nn.functional as F
-from torch.overrides import TorchFunctionMode
+from torch.utils._pytree import tree_leaves
 
 from rnnsearch_fairseq.modules.fused.loss import smoothed_loss
+from tests.modules.fused.test_recording import Operations
 
 
 @pytest.fixture(autouse=True)
@@ -74,17 +75,8 @@ def test_scores_far_apart_neither_overflow_nor_vanish() -> None:
 
 def test_the_cost_alone_is_the_same_and_keeps_no_scores() -> None:
     tensors, targets = draw(12)
-    largest = 0
-
-    class Watch(TorchFunctionMode):
-        def __torch_function__(self, function, types, args=(), kwargs=None):  # noqa: ANN001
-            nonlocal largest
-            result = function(*args, **(kwargs or {}))
-            if isinstance(result, torch.Tensor):
-                largest = max(largest, result.numel())
-            return result
-
-    with torch.no_grad(), Watch():
+    with torch.no_grad(), Operations() as mode:
         loss, _ = smoothed_loss(*tensors, targets, 0.0)
     torch.testing.assert_close(loss, smoothed_loss(*tensors, targets, 0.0)[0].detach(), rtol=0, atol=1e-12)
-    assert largest < 12 * 9
+    results = [leaf for *_, result in mode.records for leaf in tree_leaves(result) if isinstance(leaf, torch.Tensor)]
+    assert 0 < max(result.numel() for result in results) < 12 * 9

@@ -9,7 +9,7 @@ import pytest
 from recipes import grammar
 from recipes.grammar.__main__ import main
 from rnnsearch_fairseq.text.trees import read_penn
-from tests.recipes.reproduce.builders import printed_by
+from tests.commands import printed_by
 
 
 def test_same_seed_same_pairs_on_every_python() -> None:

@@ -16,9 +16,9 @@ from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.inference.loading import Member, load_members
 from rnnsearch_fairseq.text.vocabulary import Vocabulary
 from tests.builders import make_sample
-from tests.commands import PLUGIN, run
+from tests.commands import PLUGIN, printed_by, run
 from tests.recipes.groundhog.builders import SYMBOLS, UNITS, WIDTH, Original, make_original
-from tests.recipes.reproduce.builders import printed_by, write
+from tests.recipes.reproduce.builders import write
 from tests.reference import groundhog
 from tests.reference.recorded import RECORDED, needs_recorded, recorded
 

@@ -8,7 +8,7 @@ import torch
 import rnnsearch_fairseq
 from recipes.multi30k_en_fr.average import average_checkpoints, main
 from rnnsearch_fairseq.errors import InputError
-from tests.recipes.reproduce.builders import printed_by
+from tests.commands import printed_by
 from tests.trained import make_checkpoint
 
 

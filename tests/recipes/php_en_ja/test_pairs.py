@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.recipes.reproduce.builders import printed_by, write
+from tests.commands import printed_by
+from tests.recipes.reproduce.builders import write
 
 pytest.importorskip("MeCab", reason='pip install "sacrebleu[ja]"')
 

@@ -1,12 +1,8 @@
-"""Small files for the programs of the reproduction, and a way to call these."""
+"""Small files for the programs of the reproduction."""
 
-import contextlib
-import io
 import json
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from unittest import mock
 
 
 def write(path: Path, lines: Sequence[str]) -> Path:
@@ -19,13 +15,3 @@ def record(number: int, source: str, target: str, alignment: list[list[float]]) 
     """A line of rnnsearch score."""
     words = {"source": [*source.split(), "</s>"], "target": [*target.split(), "</s>"]}
     return json.dumps({"id": number, **words, "alignment": alignment})
-
-
-def printed_by(main: Callable[[], object], *words: object) -> str:
-    """What a program prints when it is called with these words."""
-    with (
-        mock.patch.object(sys, "argv", ["program", *map(str, words)]),
-        contextlib.redirect_stdout(io.StringIO()) as out,
-    ):
-        main()
-    return out.getvalue()

@@ -13,7 +13,8 @@ from recipes.reproduce import compare, eriguchi_tables, report
 from recipes.reproduce.bleu import scored_by_bleu
 from recipes.reproduce.runs import BahdanauRuns
 from rnnsearch_fairseq.errors import InputError
-from tests.recipes.reproduce.builders import printed_by, record, write
+from tests.commands import printed_by
+from tests.recipes.reproduce.builders import record, write
 
 RECIPES = Path(__file__).resolve().parents[3] / "recipes"
 # What a report needs weights or links for; the archives of WITHOUT_LINKS, of older runs, have none.

@@ -1,6 +1,5 @@
 """The picture of the attention to words and phrases."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from recipes.trees.constituents import main, plot_attention
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.inference.aligned_pairs import AlignedPair
 from rnnsearch_fairseq.modules.forest import Tree
+from tests.commands import printed_by
 
 # ((the window) (is (open now))), without the full stop
 TREE = Tree((2, 1, 3, 4))
@@ -33,16 +33,16 @@ def attended(source: list[str], target: list[str], tree: Tree | None, number: in
 EXAMPLE = attended(SOURCE, TARGET, TREE)
 
 
-def test_a_parsed_sentence_is_drawn(tmp_path: Path, run: Callable[..., str]) -> None:
+def test_a_parsed_sentence_is_drawn(tmp_path: Path) -> None:
     scores, picture = tmp_path / "scores.jsonl", tmp_path / "figure.svg"
     pairs = [attended(SOURCE, TARGET, None), replace(EXAMPLE, number=1)]
     scores.write_text("".join(f"{pair.to_json()}\n" for pair in pairs), encoding="utf-8")
-    assert run(main, scores, picture) == f"attention of line 2 -> {picture}\n"
+    assert printed_by(main, scores, picture) == f"attention of line 2 -> {picture}\n"
     assert "<!-- 4  open now -->" in picture.read_text(encoding="utf-8")
-    assert "line 1 ->" in run(main, scores, picture, "--sentence", 1)
+    assert "line 1 ->" in printed_by(main, scores, picture, "--sentence", 1)
     scores.write_text(replace(EXAMPLE, phrases=None).to_json() + "\n", encoding="utf-8")
     with pytest.raises(InputError, match=r"scores\.jsonl, line 1: .*--trees"):
-        run(main, scores, picture)
+        printed_by(main, scores, picture)
 
 
 def test_words_stand_before_phrases_under_brackets_that_join_the_children(

@@ -10,7 +10,8 @@ import pytest
 from recipes.trees.parse import main, parse_sentences, put_words
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.text.trees import first_difference, read_penn
-from tests.recipes.reproduce.builders import printed_by, write
+from tests.commands import printed_by
+from tests.recipes.reproduce.builders import write
 
 TANAKA = Path(__file__).resolve().parents[4] / "shared/data/tanaka"
 Parses = Callable[[list[str]], list[str]]

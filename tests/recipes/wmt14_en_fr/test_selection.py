@@ -10,7 +10,8 @@ import pytest
 
 from recipes.wmt14_en_fr import selection
 from recipes.wmt14_en_fr.selection import choose_best, score_pairs
-from tests.recipes.reproduce.builders import printed_by, write
+from tests.commands import printed_by
+from tests.recipes.reproduce.builders import write
 
 LANGUAGES = ("en", "fr")
 
