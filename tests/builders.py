@@ -16,8 +16,6 @@ from torch import nn
 
 from recipes.groundhog import files
 from recipes.groundhog.__main__ import make_options, make_parameters
-from rnnsearch_fairseq.modules import Decoder, Encoder
-from rnnsearch_fairseq.modules.config import RNNsearchConfig
 from rnnsearch_fairseq.modules.rnnsearch import ARCHITECTURES
 from rnnsearch_fairseq.plugin.models import RNNsearchModel
 
@@ -75,49 +73,6 @@ def groundhog_model(params: Mapping[str, np.ndarray]) -> RNNsearchModel:
 def from_original(ids: Sequence[int], size: int) -> list[int]:
     """Convert GroundHog's ids, in a vocabulary of ``size``, to fairseq's."""
     return [{0: 0, 1: 3, size - 1: EOS}.get(number, number + 2) for number in ids]
-
-
-def modules_from(params: Mapping[str, np.ndarray], pool: int, current: bool = False) -> tuple[Encoder, Decoder]:
-    """Build the float64 encoder and decoder of ``modules/`` with the parameters of ``tests/reference/rnnsearch.py``."""
-    n, m = params["W_f"].shape
-    searches = "W_a" in params
-    config = RNNsearchConfig(
-        embedding_size=m,
-        hidden_size=n,
-        alignment_size=len(params["W_a"]) if searches else 1,
-        maxout_size=params["W_o"].shape[1],
-        maxout_pool=pool,
-        context="attention" if searches else "last",
-        readout_state="current" if current else "previous",
-    )
-    encoder = {"embedding.table.weight": params["E_x"].T, "embedding.bias": params["b_Ex"]}
-    encoder |= gated_unit("forward_unit", params, "_f")
-    decoder = {"embedding.table.weight": params["E_y"].T, "embedding.bias": params["b_Ey"]}
-    decoder |= gated_unit("unit", params, "")
-    decoder |= {"from_summary.weight": params["W_s"], "from_summary.bias": params["b_s"]}
-    decoder["unit.from_context.weight"] = np.concatenate([params["C"], params["C_z"], params["C_r"]])
-    names = {"from_state.weight": "U_o", "from_state.bias": "b_o", "from_word.weight": "V_o"}
-    names |= {"from_context.weight": "C_o", "to_vocabulary.weight": "W_o", "to_vocabulary.bias": "b_y"}
-    decoder |= {f"readout.{name}": params[symbol] for name, symbol in names.items()}
-    if searches:
-        encoder |= gated_unit("backward_unit", params, "_b")
-        decoder |= {"attention.from_state.weight": params["W_a"], "attention.from_annotation.weight": params["U_a"]}
-        decoder["attention.energy.weight"] = params["v_a"][None]
-    modules = Encoder(config, params["E_x"].shape[1]).double(), Decoder(config, params["E_y"].shape[1]).double()
-    for module, arrays in zip(modules, (encoder, decoder)):
-        module.load_state_dict({name: torch.from_numpy(np.ascontiguousarray(arrays[name])) for name in arrays})
-    return modules
-
-
-def gated_unit(name: str, params: Mapping[str, np.ndarray], suffix: str) -> dict[str, np.ndarray]:
-    """The parameters of the gated unit ``name``."""
-    W, W_z, W_r, U, U_z, U_r, b = (params[symbol + suffix] for symbol in ("W", "W_z", "W_r", "U", "U_z", "U_r", "b"))
-    return {
-        f"{name}.from_input.weight": np.concatenate([W, W_z, W_r]),
-        f"{name}.from_state.weight": np.concatenate([U_z, U_r]),
-        f"{name}.from_reset_state.weight": U,
-        f"{name}.bias": b,
-    }
 
 
 def make_sample(sources: list[list[int]], targets: list[list[int]], left: bool = False) -> dict[str, Any]:

@@ -17,8 +17,8 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from tests.reference import rnnsearch
-from tests.reference.rnnsearch import Array, attend, decoder_step, encode, initial_state, readout
+from recipes.groundhog.files import Settings, Symbols
+from tests.reference.rnnsearch import Array, attend, decoder_step, encode, initial_state, is_encdec, readout
 
 Arrays: TypeAlias = Mapping[str, NDArray]
 Hypothesis: TypeAlias = tuple[list[int], float]  # the words, end-of-sentence included, and the cost -log p(y | x)
@@ -38,26 +38,23 @@ NAMES |= {"U_o": "W_0_dec_hid_readout_0", "b_o": "b_0_dec_hid_readout_0"}
 NAMES |= {"V_o": "W_0_dec_prev_readout_0", "C_o": "W_0_dec_repr_readout", "b_y": "b_dec_deep_softmax"}
 
 
-def random_arrays(
-    rng: np.random.Generator, *, n: int, m: int, n_source: int, n_target: int, rank: int, encdec: bool
-) -> dict[str, Array]:
+def random_arrays(n: int, m: int, n_source: int, n_target: int, encdec: bool = False) -> dict[str, Array]:
     """Draw every array at random, for comparing implementations (this is not the original's initialisation).
 
-    n is the number of hidden units, m the width of a word's embedding, and ``rank`` that between the factors of W_o.
+    n is the number of hidden units, and m the width of a word's embedding and between the factors of W_o.
     """
-    sizes = {"n": n, "m": m, "l": n // 2, "n_prime": n, "pool": 2, "K_x": n_source, "K_y": n_target}
-    params = rnnsearch.random_parameters(rng, **sizes, encdec=encdec)
-    arrays = {name: params[symbol].T for symbol, name in NAMES.items() if symbol in params}
-    if not encdec:
-        arrays["D_dec_transition_0"] = params["v_a"][:, None]
-    arrays["W1_dec_deep_softmax"] = rng.normal(0.0, (n // 2) ** -0.5, size=(n // 2, rank))
-    return arrays | {"W2_dec_deep_softmax": rng.normal(0.0, rank**-0.5, size=(rank, n_target))}
+    symbols = (Symbols(size, end=size - 1, unknown=1) for size in (n_source, n_target))
+    settings, rng, arrays = Settings(not encdec, n, m, 2, *symbols), np.random.default_rng(1), {}
+    sizes = settings.sizes() | {"a": n}
+    for name, axes in (item for origins in settings.parameters().values() for item in origins.items()):
+        deviation = 1.0 if axes in ("xm", "ym", "a1") else 0.5 if len(axes) == 1 else sizes[axes[0]] ** -0.5
+        arrays[name] = rng.normal(0.0, deviation, size=[sizes[axis] for axis in axes])
+    return arrays
 
 
 def constant_model(probabilities: Sequence[float]) -> dict[str, Array]:
     """A model whose word probabilities are always the same: all arrays are zero but the last bias."""
-    sizes = {"n": 6, "m": 4, "n_source": 7, "n_target": len(probabilities), "rank": 4}
-    arrays = random_arrays(np.random.default_rng(1), **sizes, encdec=False)
+    arrays = random_arrays(n=6, m=4, n_source=7, n_target=len(probabilities))
     with np.errstate(divide="ignore"):
         biases = np.log(np.array(probabilities))
     return {name: np.zeros_like(array) for name, array in arrays.items()} | {"b_dec_deep_softmax": biases}
@@ -83,7 +80,7 @@ def score(arrays: Arrays, x_ids: Sequence[int], y_ids: Sequence[int]) -> tuple[A
         log_probs.append(readout(params, s, y_prev, c, pool=2)[y])
         alignments.append(alpha)
         s, y_prev = decoder_step(params, s, y, c), y
-    return np.array(log_probs), None if rnnsearch.is_encdec(params) else np.array(alignments)
+    return np.array(log_probs), None if is_encdec(params) else np.array(alignments)
 
 
 def search_once(

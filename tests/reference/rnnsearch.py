@@ -20,16 +20,13 @@ Parameters
 The paper omits the bias terms "for readability"; those below are the ones that the original code trained. There are
 no others: none in the gates, the recurrent matrices, the alignment model, the context's projections, or V_o.
 
-The equations at each function name them, and :func:`random_parameters` has their shapes. The names of the forward
-encoder's unit are W_f, b_f, U_f, W_z_f, U_z_f, W_r_f and U_r_f. The backward encoder's end in _b, and the decoder's
-have no ending.
+The equations at each function name them. The names of the forward encoder's unit are W_f, b_f, U_f, W_z_f, U_z_f, W_r_f
+and U_r_f. The backward encoder's end in _b, and the decoder's have no ending.
 
 Appendix A.2.2: with c_i fixed to ->h_{T_x}, the model is the RNN Encoder-Decoder. Then there is no alignment model, and
 nothing reads the backward states: RNNencdec has a forward encoder only. In this file, a dictionary of parameters
 without ``W_a`` is an RNNencdec.
 """
-
-# ruff: noqa: E741 (l is the paper's letter)
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal, TypeAlias
@@ -40,26 +37,6 @@ from numpy.typing import NDArray
 Array: TypeAlias = NDArray[np.float64]
 Parameters: TypeAlias = Mapping[str, Array]
 Words: TypeAlias = int | Sequence[int]  # one word, or one word per row
-
-
-def random_parameters(
-    rng: np.random.Generator, *, n: int, m: int, l: int, n_prime: int, pool: int, K_x: int, K_y: int, encdec: bool
-) -> dict[str, Array]:
-    """Draw every parameter at random, for comparing implementations (this is not the paper's initialisation, B.1)."""
-    d = n if encdec else 2 * n
-    shapes: dict[str, tuple[int, ...]] = {"E_x": (m, K_x), "b_Ex": (m,), "E_y": (m, K_y), "b_Ey": (m,)}
-    for unit in ["", "_f"] if encdec else ["", "_f", "_b"]:
-        shapes |= {f"{name}{unit}": (n, m) for name in ("W", "W_z", "W_r")}
-        shapes |= {f"{name}{unit}": (n, n) for name in ("U", "U_z", "U_r")}
-        shapes[f"b{unit}"] = (n,)
-    shapes |= {"C": (n, d), "C_z": (n, d), "C_r": (n, d), "W_s": (n, n), "b_s": (n,)}
-    if not encdec:
-        shapes |= {"W_a": (n_prime, n), "U_a": (n_prime, 2 * n), "v_a": (n_prime,)}
-    shapes |= {"U_o": (pool * l, n), "b_o": (pool * l,), "V_o": (pool * l, m), "C_o": (pool * l, d)}
-    shapes |= {"W_o": (K_y, l), "b_y": (K_y,)}
-    deviations = dict.fromkeys(("E_x", "E_y", "v_a"), 1.0)
-    deviations |= {name: 0.5 if len(shape) == 1 else shape[1] ** -0.5 for name, shape in shapes.items()} | deviations
-    return {name: rng.normal(0.0, deviations[name], size=shape) for name, shape in shapes.items()}
 
 
 def is_encdec(params: Parameters) -> bool:
@@ -73,12 +50,9 @@ def sigmoid(x: Array) -> Array:
 
 
 def gated_unit(params: Parameters, unit: str, s_prev: Array, inputs: tuple[Array, Array, Array]) -> Array:
-    """One step of the gated hidden unit (A.1.1; in the encoder A.2.1): s_{i-1} (n,) -> s_i (n,)::
+    """One step of the gated hidden unit (A.1.1; in the encoder A.2.1): s_{i-1} (n,) -> s_i (n,).
 
-    z_i  = sigmoid(update_input + U_z s_{i-1})
-    r_i  = sigmoid(reset_input  + U_r s_{i-1})
-    s~_i = tanh(candidate_input + U [r_i o s_{i-1}])
-    s_i  = (1 - z_i) o s_{i-1} + z_i o s~_i
+    Its equations stand at the encoder's step and the decoder's, which give the products for s~_i, z_i and r_i.
     """
     candidate_input, update_input, reset_input = inputs
     z = sigmoid(update_input + s_prev @ params[f"U_z{unit}"].T)

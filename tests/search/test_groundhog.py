@@ -34,7 +34,7 @@ def search(models: list[Any], sources: list[list[int]], **options: Any) -> list[
 @pytest.mark.parametrize("beam", [1, 4, 10])
 def test_all_hypotheses_of_a_batch(encdec: bool, ban: bool, beam: int) -> None:
     rng = np.random.default_rng(1)
-    params = reference.random_arrays(rng, n=6, m=5, n_source=N_SOURCE, n_target=N_TARGET, rank=5, encdec=encdec)
+    params = reference.random_arrays(n=6, m=5, n_source=N_SOURCE, n_target=N_TARGET, encdec=encdec)
     params["b_dec_deep_softmax"][-1] += 1  # otherwise few hypotheses end
     sources = [[*rng.integers(1, N_SOURCE - 1, size=length - 1).tolist(), N_SOURCE - 1] for length in LENGTHS]
     batch = [from_original(source, N_SOURCE) for source in sources]

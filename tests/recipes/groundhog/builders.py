@@ -56,8 +56,7 @@ class Original:
 
 def make_original(encdec: bool = False) -> Original:
     """A tiny model with random parameters, as the original names and numbers them."""
-    sizes = {"n": UNITS, "m": WIDTH, "n_source": SOURCE, "n_target": TARGET, "rank": WIDTH}
-    drawn = groundhog.random_arrays(np.random.default_rng(5), **sizes, encdec=encdec)
+    drawn = groundhog.random_arrays(n=UNITS, m=WIDTH, n_source=SOURCE, n_target=TARGET, encdec=encdec)
     state = {**STATE, **(ENCDEC if encdec else {**SEARCH, "dec_rec_layer": "RecurrentLayerWithSearch"})}
     state |= {"dim": UNITS, "rank_n_approx": WIDTH, "c_dim": UNITS if encdec else 2 * UNITS}
     state |= {"n_sym_source": SOURCE, "n_sym_target": TARGET, **SYMBOLS}
