@@ -17,9 +17,7 @@ def run_fairseq_tests(*words: str) -> dict[str, str]:
     """The outcome of each test: PASSED, FAILED, ..."""
     command = ["python", "-m", "pytest", "-q", "-rA", "-p", "no:cacheprovider", *words]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"}
-    done = subprocess.run(
-        command, cwd=FAIRSEQ_TESTS, env=environment, check=False, capture_output=True, text=True, timeout=500
-    )
+    done = subprocess.run(command, cwd=FAIRSEQ_TESTS, env=environment, capture_output=True, text=True, timeout=500)
     return {test: outcome for outcome, test in re.findall(r"^(PASSED|FAILED|ERROR) (tests/\S+)", done.stdout, re.M)}
 
 

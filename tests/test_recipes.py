@@ -31,9 +31,8 @@ CALLED = [
 
 @pytest.mark.parametrize("path", CALLED, ids=lambda path: str(path.relative_to(ROOT)))
 def test_help_tells_how_a_recipe_is_called_and_does_nothing_else(path: Path, tmp_path: Path) -> None:
-    done = subprocess.run(
-        ["bash", path, "--out", "folder", "--help"], cwd=tmp_path, check=True, capture_output=True, text=True
-    )
+    command = ["bash", path, "--out", "folder", "--help"]
+    done = subprocess.run(command, cwd=tmp_path, check=True, capture_output=True, text=True)
     script = str(path.relative_to(ROOT))
     assert re.search(rf"^  .*{re.escape(script)}", done.stdout, re.MULTILINE), done.stdout
     head = re.match(r"#!.*\n((?:#.*\n)+)", path.read_text(encoding="utf-8"))

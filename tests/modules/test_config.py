@@ -32,9 +32,8 @@ def test_bad_values_are_refused(kind: type[NetworkConfig], values: dict[str, Any
 
 
 def test_missing_values_are_the_papers_and_others_are_passed_over() -> None:
-    config = RNNsearchConfig.from_values(
-        {"hidden_size": 33, "readout_state": "current", "dropout": 0.5, "unrelated": "x"}
-    )
+    values = {"hidden_size": 33, "readout_state": "current", "dropout": 0.5, "unrelated": "x"}
+    config = RNNsearchConfig.from_values(values)
     assert (config.hidden_size, config.readout_state, config.dropout) == (33, "current", 0.5)
     assert (config.embedding_size, config.context, config.readout_dropout) == (620, "attention", 0.0)
 

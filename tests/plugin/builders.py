@@ -12,7 +12,7 @@ from rnnsearch_fairseq.plugin.models import Tree2SeqModel
 from rnnsearch_fairseq.text.trees import parse_transitions
 from tests.builders import EOS, make_dictionary, make_sample, randomize
 from tests.reference.recorded import TREE2SEQ
-from tests.reference.tree2seq_original import load_original, original_ids
+from tests.reference.tree2seq_original import load_original, read_side
 
 EXACT = {"rtol": 0, "atol": 1e-10}
 Tree = Any  # an int, or a list of one or two trees; None of no parse
@@ -48,10 +48,7 @@ class Original:
     def __init__(self, kind: str) -> None:
         self.model = load_original(TREE2SEQ / f"{kind}.npz", TREE2SEQ / "softmax.json")
         self.described = json.loads((TREE2SEQ / "softmax.json").read_text(encoding="utf-8"))
-        dictionaries = (self.model.encoder.dictionary, self.model.decoder.dictionary)
-        self.source, self.target = (
-            original_ids(self.described, side, dictionary) for side, dictionary in zip(("src", "tgt"), dictionaries)
-        )
+        self.source, self.target = (read_side(self.described, side)[1] for side in ("src", "tgt"))
 
     def batch(self, records: list[dict[str, Any]], left: bool = False) -> dict[str, Any]:
         sources = [[self.source[number] for number in record["src"]] for record in records]

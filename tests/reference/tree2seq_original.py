@@ -24,15 +24,13 @@ def load_original(npz_path: Path, json_path: Path) -> Tree2SeqModel:
     The original's arrays are (out, in), one array for each gate; embeddings have words as columns. See its README.
     """
     description = json.loads(json_path.read_text(encoding="utf-8"))
-    dictionaries = [original_dictionary(description, side) for side in ("src", "tgt")]
+    dictionaries, rows = zip(*(read_side(description, side) for side in ("src", "tgt")))
     with np.load(npz_path) as arrays:
         parameters = dict(arrays)
     output = "blackOut" if npz_path.stem.startswith("blackout") else "softmax"
     d, m = parameters["Wst"].shape[0], parameters["sourceEmbed"].shape[0]
     task = SimpleNamespace(source_dictionary=dictionaries[0], target_dictionary=dictionaries[1], has_trees=True)
     model = Tree2SeqModel.build_model(OmegaConf.create({"embedding_size": m, "hidden_size": d}), task).double()
-
-    rows = [original_ids(description, side, dictionary) for side, dictionary in zip(("src", "tgt"), dictionaries)]
 
     def table(name: str, side: int, missing: float = 0.0) -> np.ndarray:
         """A (dim, words) or (words,) array with words as rows in fairseq's order."""
@@ -67,18 +65,9 @@ def load_original(npz_path: Path, json_path: Path) -> Tree2SeqModel:
     return model.eval()
 
 
-def original_dictionary(description: dict[str, Any], side: str) -> Dictionary:
-    """fairseq's dictionary of the original's words with their counts, without the original's two symbols."""
+def read_side(description: dict[str, Any], side: str) -> tuple[Dictionary, list[int]]:
+    """fairseq's dictionary of a side's words, without the original's two symbols, and its id of each of theirs."""
     dictionary = Dictionary()
-    symbols = (description[f"{side}_eos"], description[f"{side}_unk"])
-    for number, word in enumerate(description[f"{side}_vocab"]):
-        if number not in symbols:
-            dictionary.add_symbol(word, n=description[f"{side}_counts"][number])
-    return dictionary
-
-
-def original_ids(description: dict[str, Any], side: str, dictionary: Dictionary) -> list[int]:
-    """fairseq's id of each of the original's ids."""
     symbols = {description[f"{side}_eos"]: dictionary.eos(), description[f"{side}_unk"]: dictionary.unk()}
-    words = description[f"{side}_vocab"]
-    return [symbols.get(number, dictionary.index(word)) for number, word in enumerate(words)]
+    words = enumerate(description[f"{side}_vocab"])
+    return dictionary, [symbols[n] if n in symbols else dictionary.add_symbol(word) for n, word in words]

@@ -140,8 +140,7 @@ def test_the_best_continuations_are_the_best() -> None:
         for count in (1, 5, 40, 500):
             rows = iter(range(len(sums)))
             for size, found in zip(sizes, best_continuations(log_probs.clone(), totals, sizes, count), strict=True):
-                of_sentence = [
-                    (sums[row][word], row, word) for row in [next(rows) for _ in range(size)] for word in range(words)
-                ]
+                chosen = [next(rows) for _ in range(size)]
+                of_sentence = [(sums[row][word], row, word) for row in chosen for word in range(words)]
                 expected = sorted((c for c in of_sentence if c[0] > -torch.inf), reverse=True)[:count]
                 assert found == expected

@@ -128,10 +128,8 @@ def test_a_module_of_ones_own_is_what_is_trained_and_searched(kind: type[Network
         log_probs = forward(network, SAMPLE["prev_output_tokens"])
         assert not torch.allclose(log_probs, before), "the module has no effect"
         loss = nn.functional.nll_loss(log_probs.flatten(0, 1), pad(trees.TARGETS).flatten(), ignore_index=PAD)
-        parameters = dict(network.named_parameters())
-        results.append(
-            (loss, torch.autograd.grad(loss, parameters.values(), allow_unused=True, materialize_grads=True))
-        )
+        options = {"allow_unused": True, "materialize_grads": True}
+        results.append((loss, torch.autograd.grad(loss, [*network.parameters()], **options)))
         with torch.no_grad():
             check_search(network)
     torch.testing.assert_close(*results, **EXACT)

@@ -17,15 +17,11 @@ from tests.trained import SHIPPED_MODEL, needs_shipped_model
     [
         ("Call ``f(x)`` and :py:func:`open`, then :func:`open`.", ["``f(x)``", ":py:func:`open`", ":func:`open`"]),
         ("See :ref:`the guide <guide-1>` or `a page <https://a.org/b>`_.", ["<guide-1>", "<https://a.org/b>"]),
-        (
-            "Run `pip install demo`, not ```a\n``b`` c``` nor {fab}`apple`.",
-            "`pip install demo`|```a\n``b`` c```|{fab}`apple`",
-        ),
+        ("Run `pip install demo`, not {fab}`apple`.", "`pip install demo`|{fab}`apple`"),
+        ("Read ```a\n``b`` c```.", "```a\n``b`` c```"),
         ("See [the list][opts] and ![the picture](img/a.png).", "[|][opts]|![|](img/a.png)"),
-        (
-            "From https://a.org/b_c?d=1 is <b>bold</b> in |version| [1]_",
-            "https://a.org/b_c?d=1|<b>|</b>|\\|version\\| [1]_",
-        ),
+        ("From https://a.org/b_c?d=1 is <b>bold</b>", "https://a.org/b_c?d=1|<b>|</b>"),
+        ("It is in |version| [1]_", "\\|version\\| [1]_"),
         ("The {{ size }} in {% if new %}new{% endif %}", "{{ size }}|{% if new %}|{% endif %}"),
         ("${path} or #{method}, {name}, {0!r}, {1:>10.2f} and {}", "${path}|#{method}|{name}|{0!r}|{1:>10.2f}|{}"),
         ("Move %2$s below %1$s, %.*s or %lu by %5.1f%%", "%2$s|%1$s|%.*s|%lu|%5.1f%%"),
@@ -42,28 +38,18 @@ from tests.trained import SHIPPED_MODEL, needs_shipped_model
         ("You have {n, plural, one {# file} other {# files}}.", "{n, plural, one {# file} other {# files}}"),
         ("$ ls -la /tmp/x\nOr 5.", "$ ls -la /tmp/x"),
         ('{\n  "a": {"b": {"c": {"d": [{}]}}}\n}', '{\n  "a": {"b": {"c": {"d": [{}]}}}\n}'),
-        (
-            'Send {"name": "a file", "b": {"c": [1]}} or { \'a\' : 2}.',
-            '{"name": "a file", "b": {"c": [1]}}|{ \'a\' : 2}',
-        ),
-        (
-            "A [text](a/b.md) in src/a/b.c or `a b <bytes-like object>` of {$ a.b $} and IPv4 by C++ 10000 times",
-            "[|](a/b.md)|src/a/b.c|`a b <bytes-like object>`|{$ a.b $}|IPv4|C++ 10000",
-        ),
-        (
-            ":guilabel:`Save as`, :dfn:`a set`, :class:`a`\\s, :rfc:`1`\\ -like URLs, cut/copy/paste, 4 GiB",
-            ":class:`a`|:rfc:`1`",
-        ),
+        ('Send {"name": "a file", "b": {"c": [1]}}.', '{"name": "a file", "b": {"c": [1]}}'),
+        ("Send { 'a' : 2}.", "{ 'a' : 2}"),
+        ("A [text](a/b.md) in src/a/b.c or `a <bytes-like object>`", "[|](a/b.md)|src/a/b.c|`a <bytes-like object>`"),
+        ("It is {$ a.b $} and IPv4 by C++ 10000 times", "{$ a.b $}|IPv4|C++ 10000"),
+        (":guilabel:`Save as`, :class:`a`\\s, :rfc:`1`\\ -like URLs", ":class:`a`|:rfc:`1`"),
+        (":dfn:`a set`, cut/copy/paste, 4 GiB", ""),
         ("{ref}`the guide <guide>`, {doc}`install` of [[Page]]", "{ref}`|<guide>|{doc}`install`|[[Page]]"),
-        (
-            "[b]a[/b], [url=https://a.org]x[/url] in [size=9]y[/size]",
-            "[b]|[/b]|[url=https://a.org]|[/url]|[size=9]|[/size]",
-        ),
+        ("[b]a[/b], [url=https://a.org]x[/url]", "[b]|[/b]|[url=https://a.org]|[/url]"),
+        ("[size=9]y[/size]", "[size=9]|[/size]"),
         ("Is % d of %<PRIu64> by %1% for %0:s with %1$'.9d?", "% d|%<PRIu64>|%1%|%0:s|%1$'.9d"),
-        (
-            "{{ user.name | upper }} calls $t(a, { b: 3 }) or $(date) of $1",
-            "{{ user.name \\| upper }}|$t(a, { b: 3 })|$(date)|$1",
-        ),
+        ("{{ user.name | upper }} or $(date) of $1", "{{ user.name \\| upper }}|$(date)|$1"),
+        ("It calls $t(a, { b: 3 })", "$t(a, { b: 3 })"),
         ("At a.b.c:8080, ::name is text, x² &lt;Enter&gt;", "a.b.c:8080|::name|x² &lt;Enter&gt;"),
         ("See \\\\server\\a or ..\\b\\c, then $x^2 + y^2$ at $9", "\\\\server\\a|..\\b\\c|$x^2 + y^2$|$9"),
         ("<file path> for $50 in <b>, <br/> and <a href='a b'>", "<b>|<br/>|<a href='a b'>"),
@@ -95,10 +81,8 @@ def test_unknown_characters_other_scripts_and_signs_are_spans() -> None:
 
 def test_a_pair_shares_its_symbols_and_keeps_what_one_side_lacks() -> None:
     source, target = "Use ``a`` or :term:`tree`, not ``b``.", "Pas ``b`` mais ``a`` ou :term:`arbre <tree>`."
-    assert mask_pair(source, target) == (
-        "Use ⟦1⟧ or :term:`tree`, not ⟦2⟧.",
-        "Pas ⟦2⟧ mais ⟦1⟧ ou :term:`arbre <tree>`.",
-    )
+    masked = "Use ⟦1⟧ or :term:`tree`, not ⟦2⟧.", "Pas ⟦2⟧ mais ⟦1⟧ ou :term:`arbre <tree>`."
+    assert mask_pair(source, target) == masked
     assert mask_pair("Run '%s' now", "Lancer « %s »") == ("Run '⟦1⟧' now", "Lancer « ⟦1⟧ »")
     assert mask_pair("%d/%s of %s", "%s de %d/%s") == ("⟦1⟧ of ⟦2⟧", "⟦2⟧ de ⟦1⟧")
     assert mask_pair("`a` in ``f(a)``", "``a`` : `a`") == ("⟦1⟧ in ``f(a)``", "``a`` : ⟦1⟧")

@@ -105,11 +105,10 @@ def test_penn_brackets(text: str, leaves: str, transitions: str) -> None:
 
 EMPTY = [" \n", "(())", "(X (Y ))"]
 BROKEN = ["(S (A a)", "(S (A a)))", "(A a) (B b)", "a (A a)", "(A a) a"]
+REASONS = dict.fromkeys(EMPTY, NoParse.EMPTY) | dict.fromkeys(BROKEN, NoParse.UNUSABLE)
 
 
-@pytest.mark.parametrize(
-    ("text", "reason"), [(text, NoParse.EMPTY) for text in EMPTY] + [(text, NoParse.UNUSABLE) for text in BROKEN]
-)
+@pytest.mark.parametrize(("text", "reason"), REASONS.items())
 def test_penn_brackets_without_a_tree(text: str, reason: NoParse) -> None:
     assert read_penn(text) is reason
 

@@ -78,12 +78,8 @@ def test_results_stay_when_the_recording_is_replayed_with_other_values() -> None
 
 
 def test_each_shape_precision_and_number_has_its_own_recording(recordings: dict[Any, Any]) -> None:
-    for shape, dtype, factor in (
-        (2, torch.float32, 1),
-        (3, torch.float32, 1),
-        (2, torch.float64, 1),
-        (2, torch.float32, 2),
-    ):
+    cases = (2, torch.float32, 1), (3, torch.float32, 1), (2, torch.float64, 1), (2, torch.float32, 2)
+    for shape, dtype, factor in cases:
         one = torch.ones(shape, dtype=dtype)
         for _ in range(3):
             assert add(one, one, factor)[0].tolist() == [1 + factor] * shape

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from recipes.aspec_en_ja.aspec import join, normalize
+from tests.recipes.reproduce.builders import write
 from tests.recipes.shell import run_block
 
 # A tree of the two words, and a full stop after it; nothing of a sentence that begins with a bracket.
@@ -23,9 +24,7 @@ def test_the_data_commands_make_what_fairseq_trains_on(tmp_path: Path) -> None:
         "test/test.txt": "D-1 ||| 1 ||| 歩いた。 ||| He walked.\n",
     }
     for name, text in files.items():
-        path = tmp_path / "ASPEC-JE" / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
+        write(tmp_path / "ASPEC-JE" / name, text.splitlines())
     run_block("aspec_en_ja", "enju", tmp_path, enju=ENJU, kytea=KYTEA)
     out = tmp_path / "runs/aspec_en_ja"
     made = {name: (out / name).read_text(encoding="utf-8").splitlines() for name in ("words/train.en", "text/train.en")}

@@ -35,21 +35,17 @@ def test_the_commands_of_readmes_are_understood() -> None:
     commands = re.findall(r"^ *(?:\w+=\w+ )*python -m recipes\.benchmark ((?:train|generate) .*)", text, re.MULTILINE)
     assert len(commands) >= 4
     for command in commands:
-        assert parse_arguments(
-            shlex.split(Template(command).safe_substitute(variables, length=30), comments=True)
-        ).cases
+        typed = Template(command).safe_substitute(variables, length=30)
+        assert parse_arguments(shlex.split(typed, comments=True)).cases
 
 
 def test_speeds_are_medians_and_ratios_of_medians() -> None:
     first = Timing("first", 600, 2_500_000, "torch", False, wall=[1.0, 2.0, 3.0], cpu=[0.5, 1.0, 1.5])
     second = Timing("second", 300, None, "torch", False, wall=[1.0, 4.0, 3.0], cpu=[1.0, 1.0, 1.0])
-    rows = [
-        [cell.strip() for cell in line.split("|")[1:-1]] for line in format_table([first, second], "words").splitlines()
-    ]
-    assert rows[2:] == [
-        ["first", "600", "400 to 1,200", "1.00", "300", "2.5"],
-        ["second", "300", "300 to 300", "2.00", "100", ""],
-    ]
+    lines = format_table([first, second], "words").splitlines()
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines[2:]]
+    assert rows[0] == ["first", "600", "400 to 1,200", "1.00", "300", "2.5"]
+    assert rows[1] == ["second", "300", "300 to 300", "2.00", "100", ""] and len(rows) == 2
 
 
 @pytest.mark.slow
@@ -76,7 +72,5 @@ def test_a_random_model_writes_translations_of_the_length(model: list[str]) -> N
     options = [*model, "--task", "translation", "--beam", "2", "--cpu"]
     translation = Translation(options, Size(updates=3, vocabulary=20, lengths=4, batch=2))
     assert translation.count == 3 * 2
-    hypotheses = [
-        hypothesis for batch in translation.batches for beam in translation.step(batch) for hypothesis in beam
-    ]
-    assert {len(hypothesis["tokens"]) for hypothesis in hypotheses} == {4}
+    beams = [beam for batch in translation.batches for beam in translation.step(batch)]
+    assert {len(hypothesis["tokens"]) for beam in beams for hypothesis in beam} == {4}

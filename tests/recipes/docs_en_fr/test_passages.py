@@ -19,10 +19,7 @@ FORMS = (
         (("%d hours of %s", "%d heures de %s"), [("100 hours of %s", "100 heures de %s")]),
         (("%d hours", "Des heures"), [("%d hours", "Des heures")]),
         (("&Open: it", "&Ouvrir: l’objet"), [("Open: it", "Ouvrir : l'objet")]),
-        (
-            ("See [a list](/en) now.", "Voir [une liste](/fr)."),
-            [("See ⟦1000⟧ now.", "Voir ⟦1000⟧."), ("a list", "une liste")],
-        ),
+        (("See [a list](/en)", "Voir [une liste](/fr)"), [("See ⟦1000⟧", "Voir ⟦1000⟧"), ("a list", "une liste")]),
         (("See <b>it</b>.", "Voir <i>cela</i>."), [("See **it**.", "Voir **cela**.")]),
         (("See it.", "Voir <b>cela</b>."), []),
         (("Set\u00adup", '<a name="set-up"></a>Installation'), [("Setup", "Installation")]),

@@ -23,12 +23,8 @@ from tests.reference import groundhog
 from tests.reference.recorded import RECORDED, needs_recorded, recorded
 
 README = Path(__file__).resolve().parents[3] / "recipes/groundhog/README.md"
-PAIRS = [
-    ([1, 4, 12, 5, 3], [2, 3, 1, 10]),
-    ([3], [4, 9, 4, 8, 7, 7, 10]),
-    ([2, 11, 3], [10]),
-    ([6, 7, 8, 3], [5, 6, 0, 10]),
-]
+PAIRS = [([1, 4, 12, 5, 3], [2, 3, 1, 10]), ([3], [4, 9, 4, 8, 7, 7, 10])]
+PAIRS += [([2, 11, 3], [10]), ([6, 7, 8, 3], [5, 6, 0, 10])]
 
 
 def load(out: Path) -> Member:
@@ -84,10 +80,8 @@ def test_the_originals_scores_and_alignments(real: dict[str, Path], kind: str, s
     member = load(real[kind])
     pairs = []
     for pair in recorded("pairs_50.json"):
-        lines = [
-            vocabulary.encode(pair[side].split()) for vocabulary, side in zip(member.text.vocabularies, ("src", "trg"))
-        ]
-        pairs.append(tuple(line.tolist() for line in lines))
+        sides = zip(member.text.vocabularies, ("src", "trg"))
+        pairs.append(tuple(vocabulary.encode(pair[side].split()).tolist() for vocabulary, side in sides))
         # Words from 4 instead of 2, and end-of-sentence and unknown words before them.
         assert pairs[-1] == tuple([{5000: 2, 1: 3}.get(i, i + 2) for i in pair[side]] for side in ("x", "y"))
     records = [(record["word_logprobs"], record.get("alignment")) for record in recorded(f"{scores}.json")]

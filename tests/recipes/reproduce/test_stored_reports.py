@@ -19,6 +19,7 @@ from tests.recipes.reproduce.builders import record, write
 RECIPES = Path(__file__).resolve().parents[3] / "recipes"
 # What a report needs weights or links for; the archives of WITHOUT_LINKS, of older runs, have none.
 ALIGNMENTS = re.compile(r"(RUNS \d, )?(Figure 3|Alignment error rate|Monotony)")
+FAST = ("adadelta", "best", "unparsed")
 WITHOUT_LINKS = ("reproduce/adadelta", "reproduce/long_sentences")
 PROGRAMS = {"report": report, "compare": compare, "eriguchi_tables": eriguchi_tables}
 CLAIMS = RECIPES / "reproduce/CLAIMS.md"
@@ -37,13 +38,9 @@ def sections(path: Path) -> dict[str, str]:
     return dict(section.split("\n", 1) for section in re.split("^## ", text, flags=re.MULTILINE)[1:])
 
 
-def is_fast(path: Path) -> bool:
-    return path.parent.name in ("adadelta", "best", "unparsed")
-
-
 @pytest.mark.parametrize(
     "path",
-    [pytest.param(path, marks=() if is_fast(path) else pytest.mark.slow) for path in REPORTS],
+    [pytest.param(path, marks=[] if path.parent.name in FAST else pytest.mark.slow) for path in REPORTS],
     ids=lambda path: str(path.parent.relative_to(RECIPES)),
 )
 def test_a_stored_report_is_made_again(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -81,10 +78,8 @@ def test_intervals_and_verdicts_in_the_tables_of_claims_are_those_of_the_reports
     number = r"([+-]?\d+\.\d\d)"
     reported: dict[tuple[float, ...], set[str]] = defaultdict(set)
     for path in REPORTS:
-        results = re.findall(
-            r"(agrees|undecided|does not agree)[^()\n]*\(([^()\n]*)\)", path.read_text(encoding="utf-8")
-        )
-        for verdict, numbers in results:
+        text = path.read_text(encoding="utf-8")
+        for verdict, numbers in re.findall(r"(agrees|undecided|does not agree)[^()\n]*\(([^()\n]*)\)", text):
             for found in re.findall(rf"{number}, 95 % interval {number} to {number}", numbers):
                 reported[tuple(map(float, found))].add(verdict)
     rows = [line for line in CLAIMS.read_text(encoding="utf-8").replace("−", "-").splitlines() if line.startswith("|")]
@@ -148,10 +143,8 @@ def test_missing_files_are_named_and_bad_runs_refused(adadelta: Path, tmp_path: 
 @pytest.mark.parametrize(("recipe", "long"), [("reproduce", 30), ("multi30k_en_fr", 20)])
 def test_the_scores_of_the_tuned_baseline_are_those_of_its_translations(recipe: str, long: int, tmp_path: Path) -> None:
     report = RECIPES / recipe / "report"
-    tuned, data = (
-        unpack(report / "tuned.tar.xz", tmp_path / "tuned"),
-        unpack(report / "runs-1.tar.xz", tmp_path) / "data",
-    )
+    tuned = unpack(report / "tuned.tar.xz", tmp_path / "tuned")
+    data = unpack(report / "runs-1.tar.xz", tmp_path) / "data"
     references = (data / "test.fr").read_text(encoding="utf-8").splitlines()
     lengths = [len(line.split()) for line in (data / "test.en").read_text(encoding="utf-8").splitlines()]
     page = (RECIPES / recipe / "EVIDENCE.md").read_text(encoding="utf-8")

@@ -53,10 +53,8 @@ def test_scores_are_those_of_a_computation_by_hand() -> None:
         for pairs in (IN_DOMAIN, sample):
             tokens = Counter(w if w in vocabulary else "other" for pair in pairs for w in pair[side].split())
             tokens["end"] = len(pairs)
-            # a, stock, other, end-of-sentence and <unk>
-            bits = {
-                word: -math.log2((tokens[word] + 1) / (tokens.total() + 5)) for word in (*vocabulary, "other", "end")
-            }
+            known = (*vocabulary, "other", "end")  # a, stock, other and end-of-sentence; the fifth is <unk>
+            bits = {word: -math.log2((tokens[word] + 1) / (tokens.total() + 5)) for word in known}
             sentences = [[*(w if w in vocabulary else "other" for w in pair[side].split()), "end"] for pair in GENERAL]
             entropies.append(np.array([sum(bits[word] for word in words) / len(words) for words in sentences]))
         expected += entropies[0] - entropies[1]
