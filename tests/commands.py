@@ -15,6 +15,7 @@ from unittest import mock
 import rnnsearch_fairseq
 
 PACKAGE = Path(rnnsearch_fairseq.__file__).parent
+ROOT = PACKAGE.parent
 PLUGIN = ["--user-dir", str(PACKAGE)]
 TINY = split("--embedding-size 32 --hidden-size 32 --alignment-size 32 --maxout-size 32")
 
@@ -26,7 +27,7 @@ def run(
     done = subprocess.run(
         [command, *map(str, words)],
         cwd=cwd,
-        env={**os.environ, "CUDA_VISIBLE_DEVICES": "", "PYTHONPATH": str(PACKAGE.parent)},
+        env={**os.environ, "CUDA_VISIBLE_DEVICES": "", "PYTHONPATH": str(ROOT)},
         input=stdin,
         check=False,
         capture_output=True,
@@ -45,8 +46,24 @@ def type_in(script: str, folder: Path) -> str:
     """Run commands of bash at the top of a stand-in for a checkout, with the package and the recipes of this one."""
     for name in ("rnnsearch_fairseq", "recipes"):
         if not (folder / name).exists():
-            (folder / name).symlink_to(PACKAGE.parent / name)
+            (folder / name).symlink_to(ROOT / name)
     return run("bash", "-euo", "pipefail", "-c", script, cwd=folder).stdout
+
+
+def run_block(recipe: str, containing: str, checkout: Path, **programs: str) -> None:
+    """Run the block of commands that contains a text, at the top of a stand-in for the checkout.
+
+    ``programs`` are scripts of bash that stand in for programs.
+    """
+    readme = (ROOT / "recipes" / recipe / "README.md").read_text()
+    (block,) = [block for block in re.findall(r"```sh\n(.*?)```", readme, re.DOTALL) if containing in block]
+    folder = checkout / ".venv/bin"
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, script in {"activate": "", **programs}.items():
+        (folder / name).write_text(f"#!/usr/bin/env bash\n{script}\n")
+        (folder / name).chmod(0o755)
+    block = block.replace("--workers 8", "--workers 1")
+    type_in(f'export PATH="{folder}:$PATH" OUT=runs/{recipe}\n{block}', checkout)
 
 
 def printed_by(main: Callable[[], object], *words: object) -> str:

@@ -57,10 +57,8 @@ def commands(path: Path) -> list[list[str]]:
         values.setdefault(name, []).append(value)
     found = []
     for line in text.splitlines():
-        lines = assigned(line, values) if line.lstrip().startswith("fairseq-") else []
+        lines = assigned(line, values) if line.lstrip().startswith((*PARSERS,)) else []
         for words in (shlex.split(line, comments=True) for line in lines):
-            if words[0] not in PARSERS:
-                continue
             end = next((i for i, word in enumerate(words) if re.match(r"[|>&]|2>", word)), len(words))
             found.append(fill_in(words[:end]))
     return found

@@ -8,10 +8,9 @@ import pytest
 
 from recipes import grammar
 from rnnsearch_fairseq.inference.loading import load_members
-from tests.commands import type_in
+from tests.commands import ROOT, type_in
 from tests.corpus.builders import LANGUAGES, number_pairs
 
-ROOT = Path(__file__).resolve().parents[1]
 TINY = " ".join(f"--{name}-size 8" for name in ("embedding", "hidden"))
 # What a test cannot wait for is shorter here; all else is typed as it stands.
 CHANGES = {

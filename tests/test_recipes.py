@@ -16,9 +16,8 @@ import pytest
 
 from recipes.grammar import write_corpus
 from recipes.reproduce.epochs import read_train_log
-from tests.commands import run
+from tests.commands import ROOT, run
 
-ROOT = Path(__file__).resolve().parents[1]
 WAIT = 300  # seconds, of a slow machine
 TINY = [*("--embedding-size", "8", "--hidden-size", "8", "--alignment-size", "8", "--maxout-size", "8")]
 TINY += [*("--optimizer", "adam", "--lr", "0.01", "--cpu", "--num-workers", "0", "--log-interval", "10")]

@@ -4,13 +4,14 @@ import json
 from types import SimpleNamespace
 from typing import Any
 
+import torch
 from omegaconf import OmegaConf
 
 from rnnsearch_fairseq.modules.forest import build_forest
 from rnnsearch_fairseq.modules.tree_lstm import Forest
 from rnnsearch_fairseq.plugin.models import Tree2SeqModel
 from rnnsearch_fairseq.text.trees import parse_transitions
-from tests.builders import EOS, make_dictionary, make_sample, randomize
+from tests.builders import EOS, PAD, make_dictionary, make_sample, randomize
 from tests.reference.recorded import TREE2SEQ
 from tests.reference.tree2seq_original import load_original, read_side
 
@@ -54,6 +55,13 @@ class Original:
         sources = [[self.source[number] for number in record["src"]] for record in records]
         targets = [[self.target[number] for number in record["tgt"]] for record in records]
         return make_batch(sources, targets, [record["tree"] for record in records], left)
+
+    def check_gradients(self, kind: str) -> None:
+        """Compare the model's gradients with those recorded; the original has no <s> and no padding."""
+        gradients = load_original(TREE2SEQ / f"{kind}_grad.npz", TREE2SEQ / "softmax.json").state_dict()
+        gradients["decoder.network.to_vocabulary.bias"][[0, PAD]] = 0
+        for name, parameter in self.model.named_parameters():
+            torch.testing.assert_close(parameter.grad, gradients[name], **EXACT, msg=name)
 
 
 SOURCES = [[5, 9, 7, 4, EOS], [8, EOS], [6, 6, 10, EOS], [11, 5, EOS], [4, 7, EOS]]

@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.commands import run
+from tests.commands import ROOT, run
 
-ROOT = Path(__file__).resolve().parents[2]
 NOTEBOOK = ROOT / "recipes/tutorial/attention.ipynb"
 CELLS = json.loads(NOTEBOOK.read_text(encoding="utf-8"))["cells"]
 CODE = [cell for cell in CELLS if cell["cell_type"] == "code"]

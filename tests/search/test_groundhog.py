@@ -8,12 +8,12 @@ import pytest
 import torch
 from fairseq import checkpoint_utils
 
-from recipes.groundhog.__main__ import convert
 from rnnsearch_fairseq.search import Hypothesis
 from tests.builders import EOS, PAD, from_original, groundhog_model, make_sample
+from tests.recipes.groundhog.builders import convert_recorded
 from tests.reference import groundhog as reference
 from tests.reference.groundhog import constant_model
-from tests.reference.recorded import RECORDED, needs_recorded, recorded
+from tests.reference.recorded import needs_recorded, recorded
 from tests.search import builders
 
 N_SOURCE, N_TARGET = 14, 12
@@ -92,9 +92,7 @@ def test_fallbacks_and_failures_are_logged(warned: pytest.LogCaptureFixture) -> 
 
 @pytest.fixture(scope="module")
 def converted(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Any]:
-    folder = tmp_path_factory.mktemp("converted")
-    files = (RECORDED / f"vocab.{language}.json" for language in ("en", "fr"))
-    convert(RECORDED / "search_model.npz", RECORDED / "search_state.json", tuple(files), ("en", "fr"), folder)
+    folder = convert_recorded("search", tmp_path_factory.mktemp("converted"))
     (model,), _, task = checkpoint_utils.load_model_ensemble_and_task(
         [str(folder / "checkpoint.pt")], arg_overrides={"data": str(folder)}
     )

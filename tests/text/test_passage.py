@@ -53,11 +53,10 @@ def test_texts_are_cut_and_joined(text: str, pieces: list[str]) -> None:
 
 
 NESTED = "<b>A " * 2_000 + "b</b>" * 2_000
+LONG = ["word " * 250, "On. " * 300, "a, " * 250, "x" * 5_000, "a<b>" * 1_900, "語" * 2_000]
 
 
-@pytest.mark.parametrize(
-    "text", ["word " * 250, "On. " * 300, "a, " * 250, "x" * 5_000, "a<b>" * 1_900, "語" * 2_000, NESTED]
-)
+@pytest.mark.parametrize("text", [*LONG, NESTED])
 def test_no_text_is_too_long_or_too_deep(text: str) -> None:
     passage = Passage(text)
     assert max(len(piece.replace("<b>", "|").replace("</b>", "|")) for piece in passage.pieces) <= PIECE_CHARACTERS

@@ -1,4 +1,4 @@
-"""The vocabulary: fairseq's ids and file format."""
+"""The vocabulary has fairseq's ids and file format; pieces are joined to words."""
 
 from pathlib import Path
 
@@ -8,6 +8,7 @@ from fairseq.data import Dictionary
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.modules.symbols import EOS, UNK
 from rnnsearch_fairseq.text.vocabulary import SPECIAL, Vocabulary
+from rnnsearch_fairseq.text.words import merge_pieces
 
 LINES = "the 9\ncafé 7\n\u3042\u00a0b 3\n▁x@@ 1\nmadeupword0000 0\n"
 
@@ -46,3 +47,23 @@ def test_a_bad_line_is_refused_by_its_number(tmp_path: Path) -> None:
 def test_a_symbol_is_text_without_a_line_end(symbol: str) -> None:
     with pytest.raises(InputError, match="line end"):
         Vocabulary([*SPECIAL, "a", symbol])
+
+
+@pytest.mark.parametrize(
+    ("pieces", "words", "owner"),
+    [
+        ("hel@@ lo", ["hello"], [0, 0]),
+        ("a hel@@ l@@ o b", ["a", "hello", "b"], [0, 1, 1, 1, 2]),
+        ("a b", ["a", "b"], [0, 1]),
+        ("", [], []),
+        ("@@@ -@@ @", ["@-@"], [0, 0, 0]),  # the dash of Moses, in pieces
+        ("x @-@ y", ["x", "@-@", "y"], [0, 1, 2]),
+        ("a@@ @", ["a@"], [0, 0]),
+        ("▁the ▁ca t", ["the", "cat"], [0, 1, 1]),  # sentencepiece
+        ("ca t ▁ sat ▁", ["cat", "sat", ""], [0, 0, 1, 1, 2]),
+        ("le ch@@ </s>", ["le", "ch", "</s>"], [0, 1, 2]),  # a model may stop inside a word
+        ("▁<unk>@@ ▁a", ["<unk>@@", "a"], [0, 1]),
+    ],
+)
+def test_pieces_join_to_words(pieces: str, words: list[str], owner: list[int]) -> None:
+    assert merge_pieces(pieces.split()) == (words, owner)

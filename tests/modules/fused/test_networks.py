@@ -75,9 +75,8 @@ def test_fused_is_reference(name: str, target: str, left: bool, on_gpu: bool, mo
 def test_fused_is_reference_in_half_precision(name: str, dtype: torch.dtype) -> None:
     """As with fairseq's ``--amp``, whose parameters are in float32, and with ``--bf16``."""
     with torch.autocast("cpu", dtype=torch.bfloat16, enabled=dtype == torch.float32):
-        (outputs, gradients), reference = (
-            run(name, scan, make_sample("full", True), dtype) for scan in ("fused", "reference")
-        )
+        results = [run(name, scan, make_sample("full", True), dtype) for scan in ("fused", "reference")]
+    (outputs, gradients), reference = results
     for output, expected in zip(outputs, reference[0]):
         torch.testing.assert_close(output.float(), expected.float(), rtol=0.05, atol=0.05)
     torch.testing.assert_close(gradients, reference[1], rtol=0.1, atol=0.1)

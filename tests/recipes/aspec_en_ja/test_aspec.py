@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from recipes.aspec_en_ja.aspec import join, normalize
+from tests.commands import run_block
 from tests.recipes.reproduce.builders import write
-from tests.recipes.shell import run_block
 
 # A tree of the two words, and a full stop after it; nothing of a sentence that begins with a bracket.
 WORD = r"<cons><tok>\1<\/tok><\/cons> <cons><tok>\2<\/tok><\/cons>"

@@ -10,9 +10,8 @@ import pytest
 from recipes.benchmark.__main__ import Case, Timing, format_table, parse_arguments
 from recipes.benchmark.workloads import Size, Translation
 from rnnsearch_fairseq.errors import InputError
-from tests.commands import run
+from tests.commands import ROOT, run
 
-ROOT = Path(__file__).resolve().parents[3]
 SIZES = "--embedding-size 8 --hidden-size 8"
 TINY = shlex.split(f"--arch bahdanau_gru_small {SIZES} --alignment-size 8 --maxout-size 8")
 WORDS = shlex.split(f"--arch anmt_small {SIZES}")

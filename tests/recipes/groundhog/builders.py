@@ -9,7 +9,9 @@ import numpy as np
 
 from recipes.groundhog.__main__ import convert
 from tests.reference import groundhog
+from tests.reference.recorded import RECORDED
 
+VOCABULARIES = ("vocab.en.json", "vocab.fr.json")
 TANH, SIGMOID = "lambda x: TT.tanh(x)", "lambda x: TT.nnet.sigmoid(x)"
 LAYER = {"layer": "RecurrentLayer", "gating": True, "reseting": True, "gater": SIGMOID, "reseter": SIGMOID}
 STATE = {
@@ -29,6 +31,13 @@ UNITS, WIDTH, SOURCE, TARGET = 6, 5, 13, 11
 SYMBOLS = {"null_sym_source": 3, "unk_sym_source": 12, "null_sym_target": 10, "unk_sym_target": 4}
 
 
+def convert_recorded(kind: str, folder: Path) -> Path:
+    """Convert the original's own "search" or "encdec", and return the folder."""
+    model, state, *words = (RECORDED / name for name in (f"{kind}_model.npz", f"{kind}_state.json", *VOCABULARIES))
+    convert(model, state, words, ("en", "fr"), folder)
+    return folder
+
+
 @dataclass
 class Original:
     """A GroundHog model before it is saved: its arrays, its state and its two vocabularies."""
@@ -41,7 +50,7 @@ class Original:
     def save(self, folder: Path) -> list[Path]:
         """Write the four files, all but the model as JSON, and return their paths."""
         folder.mkdir(exist_ok=True)
-        paths = [folder / name for name in ("model.npz", "state.json", "vocab.en.json", "vocab.fr.json")]
+        paths = [folder / name for name in ("model.npz", "state.json", *VOCABULARIES)]
         np.savez(paths[0], **self.arrays)
         for path, content in zip(paths[1:], (self.state, self.source, self.target)):
             path.write_text(json.dumps(content), encoding="utf-8")

@@ -11,16 +11,16 @@ import pytest
 import torch
 from torch import nn
 
-from recipes.groundhog.__main__ import convert, main
+from recipes.groundhog.__main__ import main
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.inference.loading import Member, load_members
 from rnnsearch_fairseq.text.vocabulary import Vocabulary
 from tests.builders import make_sample
 from tests.commands import PLUGIN, printed_by, run
-from tests.recipes.groundhog.builders import SYMBOLS, UNITS, WIDTH, Original, make_original
+from tests.recipes.groundhog.builders import SYMBOLS, UNITS, WIDTH, Original, convert_recorded, make_original
 from tests.recipes.reproduce.builders import write
 from tests.reference import groundhog
-from tests.reference.recorded import RECORDED, needs_recorded, recorded
+from tests.reference.recorded import needs_recorded, recorded
 
 README = Path(__file__).resolve().parents[3] / "recipes/groundhog/README.md"
 PAIRS = [([1, 4, 12, 5, 3], [2, 3, 1, 10]), ([3], [4, 9, 4, 8, 7, 7, 10])]
@@ -66,12 +66,7 @@ def check_scores(
 @pytest.fixture(scope="module")
 def real(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """The converted models, RNNsearch ("search") and RNNencdec ("encdec")."""
-    folders = {}
-    for kind in ("search", "encdec"):
-        folders[kind] = tmp_path_factory.mktemp(kind)
-        files = [RECORDED / name for name in (f"{kind}_state.json", "vocab.en.json", "vocab.fr.json")]
-        convert(RECORDED / f"{kind}_model.npz", files[0], (files[1], files[2]), ("en", "fr"), folders[kind])
-    return folders
+    return {kind: convert_recorded(kind, tmp_path_factory.mktemp(kind)) for kind in ("search", "encdec")}
 
 
 @needs_recorded

@@ -1,4 +1,4 @@
-"""Each stored report is made again by the command in it, from the translations that are kept beside it."""
+"""Each stored report is made again by the command in it, from the translations that are kept beside it; and tables."""
 
 import re
 import shlex
@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from recipes.docs_en_fr.by_pieces import differences_within, table_by_pieces
 from recipes.reproduce import compare, eriguchi_tables, report
 from recipes.reproduce.bleu import scored_by_bleu
 from recipes.reproduce.runs import BahdanauRuns
@@ -156,3 +157,15 @@ def test_the_scores_of_the_tuned_baseline_are_those_of_its_translations(recipe: 
         scores = [scored.on(part).score for part in parts]
         options, numbers = folder.name.split("_"), [f"{score:.2f}" for score in scores]
         assert [row[4:] for row in rows if row[:3] == options] == [numbers], folder
+
+
+def test_the_documentations_numbers_by_pieces_are_those_of_its_translations(tmp_path: Path) -> None:
+    archives = [RECIPES / f"docs_en_fr/report/runs-{number}.tar.xz" for number in (1, 2, 3)]
+    seeds = [BahdanauRuns(unpack(archive, tmp_path / archive.name[:6]), "en", "fr") for archive in archives]
+    text = (RECIPES / "docs_en_fr/EVIDENCE.md").read_text(encoding="utf-8")
+    for row in table_by_pieces(seeds).splitlines()[2:]:
+        assert row.removeprefix("| phrase-based").partition("|")[2] in text
+    for penalised in (True, False):
+        for line in differences_within(seeds, penalised):
+            difference, low, high = re.findall(r"\d+\.\d\d\b", line.partition(": ")[2])[-3:]
+            assert re.search(rf"[+−]{difference} \(−?{low} to −?{high}\)", text), line

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.recipes.shell import run_block
+from tests.commands import run_block
 
 OUT = "runs/wmt14_en_fr"
 ARCHIVES = {
