@@ -134,7 +134,8 @@ def translations_by_seed(
         lines = (runs.banned if banned else runs.systems).get(name)
         if lines is not None:
             log = runs.with_file(LOG).get(name)
-            found.setdefault(tuple(lines), (log and read_seed(log)) or f"folder {number}")
+            seed = read_seed(log) if log else ""
+            found.setdefault(tuple(lines), seed or f"folder {number}")
     return [(seed, lines) for lines, seed in found.items()]
 
 

@@ -29,10 +29,8 @@ MEASURES = RIBES, BLEU, UNPENALISED = "RIBES", "BLEU", "BLEU/BP"
 
 
 def score_tokens(reference: Sequence[str], hypotheses: Sequence[str]) -> dict[str, Scored]:
-    """Score sentences by each of :data:`MEASURES`, the last without BLEU's brevity penalty.
-
-    RIBES in percent of a corpus is the mean of its sentences: its statistics are a sentence's score, and 1.
-    """
+    """Score sentences by each of :data:`MEASURES`, the last without BLEU's brevity penalty."""
+    # RIBES in percent of a corpus is the mean of its sentences: the statistics are a sentence's score, and 1.
     ribes = np.array([[sentence_ribes(*pair), 1] for pair in zip(reference, hypotheses, strict=True)])
     by_ribes = Scored(ribes, lambda totals: 100 * totals[..., 0] / totals[..., 1])
     by_bleu = [scored_by_bleu(hypotheses, reference, penalised) for penalised in (True, False)]

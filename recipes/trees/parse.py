@@ -42,9 +42,11 @@ def parse_sentences(sentences: Iterable[Sequence[str]], seconds: int = MAX_SECON
     """
     command = ["stdbuf", "-oL", PROGRAM, "en", *_SETTINGS, f"-timeout={seconds}"]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+    options = {**pipes, "env": {**os.environ, "LC_ALL": "C.UTF-8"}}
     waiting = iter(sentences)
     for first in waiting:
-        with subprocess.Popen(command, 0, env={**os.environ, "LC_ALL": "C.UTF-8"}, **pipes) as process:
+        with subprocess.Popen(command, 0, **options) as process, contextlib.ExitStack() as ending:
+            ending.callback(process.kill)
             for words in chain([first], waiting):
                 with contextlib.suppress(BrokenPipeError):
                     # A line's first character may make it a command or a comment; a blank does not.

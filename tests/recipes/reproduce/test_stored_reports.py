@@ -1,4 +1,4 @@
-"""Each stored report is made again by the command in it, from the translations that are kept beside it; and tables."""
+"""Stored reports, and the numbers of pages, are made again from the translations that are kept beside them."""
 
 import re
 import shlex
