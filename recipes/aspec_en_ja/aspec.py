@@ -46,12 +46,9 @@ def join(line: str) -> str:
 
 
 def read_words(parse: str, raw: str, tokenizer: MosesTokenizer) -> str:
-    """Enju's words of a sentence, lowercased: the leaves, and the punctuation outside the tree.
-
-    Where a parse has none or is no XML, the words are those of the Moses tokenizer.
-    """
+    """Enju's words of a sentence, parsed or not, lowercased; where it gave none, those of the Moses tokenizer."""
     try:
-        words = " ".join(fromstring(parse).itertext()).split()
+        words = " ".join(fromstring(parse).itertext()).split()  # leaves, and the punctuation outside the tree
     except ParseError:
         words = []
     return " ".join(words or tokenizer.tokenize(raw, escape=False)).lower()

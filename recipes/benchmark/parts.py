@@ -16,7 +16,7 @@ from torch.autograd import DeviceType
 from torch.profiler import ProfilerActivity, profile
 
 import rnnsearch_fairseq
-from recipes.benchmark.workloads import WARM_UP, WORKLOADS, Size, clock
+from recipes.benchmark.workloads import WORKLOADS, Size, clock
 from recipes.reproduce.document import table
 from rnnsearch_fairseq.command_line import count, make_parser, program
 
@@ -48,8 +48,7 @@ def main() -> None:
         for batch in work.batches:
             work.step(batch)
 
-    for batch in work.batches[: WARM_UP + 1]:
-        work.step(batch)
+    run()  # to warm up
     wall = min(clock(run)[0] for _ in range(3)) / UPDATES
     with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as record:
         clock(run)

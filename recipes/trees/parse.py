@@ -8,7 +8,6 @@ without a tree. Needs link-parser; Debian: apt-get install link-grammar.
 """
 
 import contextlib
-import os
 import re
 import shutil
 import subprocess
@@ -40,12 +39,11 @@ def parse_sentences(sentences: Iterable[Sequence[str]], seconds: int = MAX_SECON
     ``link-parser`` gives up a sentence after ``seconds`` of computing. Some sentences end it, such as one of 2,047
     bytes; it then starts again.
     """
-    command = ["stdbuf", "-oL", PROGRAM, "en", *_SETTINGS, f"-timeout={seconds}"]
+    command = ["env", "LC_ALL=C.UTF-8", "stdbuf", "-oL", PROGRAM, "en", *_SETTINGS, f"-timeout={seconds}"]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
-    options = {**pipes, "env": {**os.environ, "LC_ALL": "C.UTF-8"}}
     waiting = iter(sentences)
     for first in waiting:
-        with subprocess.Popen(command, 0, **options) as process, contextlib.ExitStack() as ending:
+        with subprocess.Popen(command, 0, **pipes) as process, contextlib.ExitStack() as ending:
             ending.callback(process.kill)
             for words in chain([first], waiting):
                 with contextlib.suppress(BrokenPipeError):
