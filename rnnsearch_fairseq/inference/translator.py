@@ -259,8 +259,7 @@ class Translator:
 
         Args:
             options: default: the translator's.
-            on_step: called after each step of a batch, with the best unfinished target ids of sources in it, by
-                position among the sources of all texts. An exception that it raises ends the search.
+            on_step: called after each step of a batch. An exception that it raises ends the search.
         """
         sources = [source for text in texts for source in text.sources]
         search = make_search(options or self.options)
@@ -268,10 +267,7 @@ class Translator:
         chosen: dict[int, list[AlignedPair]] = {}
         # Translations are chosen after each batch, since the beams of all batches would take much more memory.
         for batch in batches([len(source.ids) * (1 if source.counted is None else 2) for source in sources]):
-            step = on_step and (
-                lambda best, batch=batch: on_step({place: best[row] for row, place in enumerate(batch) if row in best})
-            )
-            chosen |= zip(batch, self._search_batch(search, [sources[place] for place in batch], nbest, step))
+            chosen |= zip(batch, self._search_batch(search, [sources[place] for place in batch], nbest, on_step))
         following = (chosen[place] for place in range(len(sources)))
         return [self._join(text, [next(following) for _ in text.sources]) for text in texts]
 

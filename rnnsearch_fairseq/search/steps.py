@@ -21,8 +21,7 @@ from rnnsearch_fairseq.search.models import SearchModel, send
 from rnnsearch_fairseq.search.options import SearchOptions
 
 GROUP = 64  # words in a group: the search looks for the best groups first
-# Receives the best unfinished target words of each sentence that is still searched, by its position in the batch.
-OnStep = Callable[[dict[int, list[int]]], None]
+OnStep = Callable[[], None]
 # A continuation of a hypothesis: its log-probability, the row that it continues, and its last word. There are so many
 # of them that named tuples would take a twentieth of the time of a search with a beam of 12.
 Candidate = tuple[float, int, int]
@@ -168,7 +167,7 @@ class BeamSearch:
         """Search with a beam for each sentence of the batch: its finished hypotheses, best first."""
         beams = [self.new_beam(options, length) for length in batch.lengths]
         history: list[Step] = []
-        live, state = list(zip(batch.sentences, beams)), batch.state
+        live, state = list(beams), batch.state
         rows, sizes = [(0.0, 0, EOS)] * len(beams), [1] * len(beams)
         while live:
             step = len(history)
@@ -177,25 +176,24 @@ class BeamSearch:
             log_probs[:, PAD].fill_(-math.inf)
             if options.unkpen:
                 log_probs[:, UNK].sub_(options.unkpen)
-            must_end = [beam.must_end(step) for _, beam in live]
+            must_end = [beam.must_end(step) for beam in live]
             if any(must_end):
                 ending = send(_repeat(must_end, sizes), batch.device)
                 log_probs[ending, :EOS] = log_probs[ending, EOS + 1 :] = -math.inf
-            end_terms = [beam.end_term(step) for _, beam in live]
+            end_terms = [beam.end_term(step) for beam in live]
             if any(end_terms):
                 log_probs[:, EOS].add_(send(_repeat(end_terms, sizes), batch.device).to(log_probs.dtype))
-            count = max(beam.candidates_per_row * beam.width for _, beam in live)
+            count = max(beam.candidates_per_row * beam.width for beam in live)
             best = best_continuations(log_probs, send(totals, batch.device).to(log_probs.dtype), sizes, count)
-            continued = [beam.advance(candidates, step) for (_, beam), candidates in zip(live, best)]
+            continued = [beam.advance(candidates, step) for beam, candidates in zip(live, best)]
             rows = [candidate for chosen in continued for candidate in chosen]
             history.append(Step(weights, rows))
-            live = [pair for pair, chosen in zip(live, continued) if chosen]
+            live = [beam for beam, chosen in zip(live, continued) if chosen]
             sizes = [len(chosen) for chosen in continued if chosen]
             if live:
                 state = batch.model.select(state, [parent for _, parent, _ in rows])
-            if live and batch.on_step is not None:
-                best_rows = accumulate(sizes[:-1], initial=0)
-                batch.on_step({sentence: trace_back(history, row) for (sentence, _), row in zip(live, best_rows)})
+            if batch.on_step is not None:
+                batch.on_step()
         return read_hypotheses(beams, history, options.unkpen)
 
 
@@ -234,15 +232,6 @@ def best_continuations(log_probs: Tensor, totals: Tensor, sizes: Sequence[int], 
         raise InputError("the model's scores are not numbers: its training has diverged; give another checkpoint")
     continuations = (zip(*values) for values in zip(sums, parents, words))
     return [[candidate for candidate in found if candidate[0] > -math.inf] for found in continuations]
-
-
-def trace_back(history: Sequence[Step], row: int) -> list[int]:
-    """The words, in order, of the hypothesis that is ``row`` after the last step of ``history``."""
-    words = []
-    for step in reversed(history):
-        _, row, word = step.chosen[row]
-        words.append(word)
-    return words[::-1]
 
 
 def _repeat(values: Sequence[Any], sizes: Sequence[int]) -> list[Any]:

@@ -15,7 +15,7 @@ from translate.lang.data import languages
 from rnnsearch_fairseq.documents.html import read_html
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.serve.messages import MAX_TRANSLATIONS, Text, Translated, TranslationRequest
-from rnnsearch_fairseq.serve.worker import submitted, wait_for_answer
+from rnnsearch_fairseq.serve.worker import answer
 from rnnsearch_fairseq.text.language import language_code
 from rnnsearch_fairseq.text.sentences import SENTENCE_END, combine
 
@@ -105,14 +105,13 @@ async def translate(request: Request) -> dict[str, Any]:
     parts, size = [*{part: None for parts, _ in texts for part in parts}], MAX_TRANSLATIONS // (asked.alternatives + 1)
     for some in (parts[start : start + size] for start in range(0, len(parts), size)):
         message = TranslationRequest.model_construct(sentences=some, nbest=asked.alternatives + 1)
-        async with submitted(message, request) as pending:
-            for part, result in zip(some, (await wait_for_answer(pending, request)).sentences):
-                if isinstance(result, Translated):
-                    results[part] = [(translation.text, translation.faults) for translation in result.translations]
-                elif is_single:
-                    raise InputError(result.error)
-                else:
-                    results[part] = [(part, [f"is not translated: {result.error}"])]
+        for part, result in zip(some, (await answer(message, request)).sentences):
+            if isinstance(result, Translated):
+                results[part] = [(translation.text, translation.faults) for translation in result.translations]
+            elif is_single:
+                raise InputError(result.error)
+            else:
+                results[part] = [(part, [f"is not translated: {result.error}"])]
 
     def write(parts: Sequence[str], write_text: Write) -> list[Candidate]:
         """The translations of a text, of which no two are equal, and their faults."""
@@ -123,12 +122,12 @@ async def translate(request: Request) -> dict[str, Any]:
         return [*several.items()]
 
     written = await asyncio.to_thread(lambda: [*starmap(write, texts)])
-    answer = {"translatedText": [text for (text, _), *_ in written], "faults": [faults for (_, faults), *_ in written]}
+    reply = {"translatedText": [text for (text, _), *_ in written], "faults": [faults for (_, faults), *_ in written]}
     if asked.alternatives:
-        answer["alternatives"] = [[text for text, _ in others] for _, *others in written]
+        reply["alternatives"] = [[text for text, _ in others] for _, *others in written]
     if asked.source == "auto":
-        answer["detectedLanguage"] = await detect(request) * len(texts)
-    return {name: values[0] for name, values in answer.items()} if is_single else answer
+        reply["detectedLanguage"] = await detect(request) * len(texts)
+    return {name: values[0] for name, values in reply.items()} if is_single else reply
 
 
 def _cut_text(text: str, language: str) -> tuple[list[str], Write]:

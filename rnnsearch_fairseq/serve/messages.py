@@ -80,10 +80,3 @@ class Answer(BaseModel):
     """A result for each sentence."""
 
     sentences: list[Translated | Problem]
-
-
-class Partial(BaseModel):
-    """The best unfinished translation during the search. ``sentence`` is its position in the request, from 0."""
-
-    sentence: int
-    text: str

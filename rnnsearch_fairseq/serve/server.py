@@ -1,8 +1,8 @@
 """Serve a translation page, a JSON API and LibreTranslate's API.
 
-The page shows a translation while the model writes it, its alignment, and the other translations in the beam. Only this
-machine can reach the server, unless --host says otherwise. It has no log-in: let other machines in only through a proxy
-that has one. The README of rnnsearch_fairseq/serve says more.
+The page shows a translation, its alignment, and the other translations in the beam. Only this machine can reach the
+server, unless --host says otherwise. It has no log-in: let other machines in only through a proxy that has one. The
+README of rnnsearch_fairseq/serve says more.
 
   rnnsearch serve --model checkpoints
 """
@@ -11,13 +11,12 @@ import asyncio
 import contextlib
 import ipaddress
 import socket
-from collections.abc import AsyncIterable, AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
-from typing import Annotated
 from urllib.parse import urlsplit
 
 import uvicorn
-from fastapi import APIRouter, Depends, FastAPI, Request
+from fastapi import APIRouter, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from pydantic import ValidationError
 from starlette.datastructures import Headers
@@ -33,8 +32,8 @@ from rnnsearch_fairseq.command_line import make_parser
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.inference.options import add_model_options, add_search_options, load_with_replacements
 from rnnsearch_fairseq.serve import libretranslate
-from rnnsearch_fairseq.serve.messages import MAX_BYTES, MAX_TRANSLATIONS, Answer, Model, Partial, Problem
-from rnnsearch_fairseq.serve.worker import PendingRequest, Worker, submit, wait_for_answer
+from rnnsearch_fairseq.serve.messages import MAX_BYTES, MAX_TRANSLATIONS, Answer, Model, Problem, TranslationRequest
+from rnnsearch_fairseq.serve.worker import Worker, answer
 from rnnsearch_fairseq.version import __version__
 
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
@@ -44,7 +43,6 @@ SECONDS_BETWEEN_LINES = 0.5  # to a client that has closed its side
 SECONDS_TO_STOP = 2.0
 HEADERS = [("Connection", "close"), ("Cache-Control", "no-cache"), ("X-Content-Type-Options", "nosniff")]
 REFUSAL = {"model": Problem, "description": "Why the request is refused; 503: busy, please try again in a moment"}
-Submitted = Annotated[PendingRequest, Depends(submit)]
 router = APIRouter(prefix="/api", responses={"default": REFUSAL})
 
 
@@ -55,17 +53,9 @@ async def describe_model(request: Request) -> Model:
 
 
 @router.post("/translate")
-async def translate(pending: Submitted, request: Request) -> Answer:
+async def translate(message: TranslationRequest, request: Request) -> Answer:
     """Each sentence gets its translations, or an error."""
-    return await wait_for_answer(pending, request)
-
-
-@router.post("/translate/stream")
-async def stream(pending: Submitted) -> AsyncIterable[Partial | Answer]:
-    """Unfinished translations, then the answer, as JSON lines."""
-    async for news in pending.progress():
-        if news is not None:
-            yield news
+    return await answer(message, request)
 
 
 def make_app(worker: Worker, hosts: Sequence[str] = LOOPBACK, cors: Sequence[str] = ()) -> FastAPI:
@@ -119,7 +109,7 @@ async def _refuse(request: Request, error: Exception) -> JSONResponse:
 def check_request(app: ASGIApp, cors: Sequence[str]) -> ASGIApp:
     """Refuse requests of other sites' pages, requests that are too long, and requests without a Content-Length."""
 
-    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+    async def check(scope: Scope, receive: Receive, send: Send) -> None:
         headers, status, reason = Headers(scope=scope) if scope["type"] == "http" else {}, 0, ""
         origin = headers.get("origin")
         if origin and origin.partition("://")[2] != headers.get("host") and {origin, "*"}.isdisjoint(cors):
@@ -131,7 +121,7 @@ def check_request(app: ASGIApp, cors: Sequence[str]) -> ASGIApp:
         answering = JSONResponse({"error": str(InputError(reason))}, status) if status else app
         await answering(scope, receive, send)
 
-    return answer
+    return check
 
 
 class Connection(H11Protocol):

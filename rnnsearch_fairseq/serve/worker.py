@@ -3,9 +3,8 @@
 import asyncio
 import contextlib
 import logging
-import time
 from collections import deque
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import NamedTuple
@@ -15,8 +14,7 @@ from fastapi import HTTPException, Request
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.inference.aligned_pairs import AlignedPair
 from rnnsearch_fairseq.inference.translator import Text, Translator
-from rnnsearch_fairseq.search import OnStep
-from rnnsearch_fairseq.serve.messages import MAX_WEIGHTS, Answer, Partial, Problem, Translated, TranslationRequest
+from rnnsearch_fairseq.serve.messages import MAX_WEIGHTS, Answer, Problem, Translated, TranslationRequest
 from rnnsearch_fairseq.text.markup import unmask
 from rnnsearch_fairseq.text.words import END
 
@@ -27,8 +25,7 @@ MAX_BATCH_CHARACTERS = 4_096
 MIN_CHARACTERS = 64  # a shorter sentence counts as one of these
 MAX_CHARACTERS = 10_000  # of a text; others wait for it
 MAX_SUBWORDS = 4_000  # of a text; prose of 10,000 characters has 2,500
-SECONDS_BETWEEN_REPORTS = 1.0
-SECONDS_BETWEEN_PARTIALS = 0.05
+SECONDS_BETWEEN_LOOKS = 1.0  # at whether a client still waits
 
 
 class Abandoned(Exception):
@@ -43,26 +40,14 @@ class PendingRequest:
         sentences = enumerate(zip(message.sentences, trees))
         self.jobs = deque(Job(self, number, sentence, tree) for number, (sentence, tree) in sentences)
         self.nbest, self.abandoned = message.nbest, False
-        self._results: list[Translated | Problem | None] = [None] * len(message.sentences)
-        self._loop, self._news = asyncio.get_running_loop(), asyncio.Queue()
+        self.results: list[Translated | Problem | None] = [None] * len(message.sentences)
+        self._loop, self.finished = asyncio.get_running_loop(), asyncio.Event()
 
-    def report(self, number: int, news: Partial | Translated | Problem) -> None:
-        """Pass on what is known of a sentence; called by the thread."""
-        self._loop.call_soon_threadsafe(self._news.put_nowait, (number, news))
-
-    async def progress(self) -> AsyncIterator[Partial | Answer | None]:
-        """Yield unfinished translations, None after a second without news, and at last the answer."""
-        while None in self._results:
-            try:
-                number, news = await asyncio.wait_for(self._news.get(), SECONDS_BETWEEN_REPORTS)
-            except asyncio.TimeoutError:
-                yield None
-                continue
-            if isinstance(news, Partial):
-                yield news
-            else:
-                self._results[number] = news
-        yield Answer(sentences=self._results)
+    def report(self, number: int, result: Translated | Problem) -> None:
+        """Take the result of a sentence; called by the thread."""
+        self.results[number] = result
+        if None not in self.results:
+            self._loop.call_soon_threadsafe(self.finished.set)
 
 
 class Job(NamedTuple):
@@ -139,8 +124,13 @@ class Worker:
                     texts[job] = self._read(job)
                 except InputError as error:
                     job.request.report(job.number, Problem(error=str(error)))
+
+        def check() -> None:
+            if all(job.request.abandoned for job in texts):
+                raise Abandoned
+
         nbest = max((job.request.nbest for job in texts), default=1)
-        translations = self.translator.search([*texts.values()], nbest=nbest, on_step=self._watcher(texts))
+        translations = self.translator.search([*texts.values()], nbest=nbest, on_step=check)
         for (job, text), pairs in zip(texts.items(), translations):
             result = Translated(
                 source=_show(pairs[0].source, text),
@@ -158,49 +148,21 @@ class Worker:
             raise InputError(f"the text has {subwords:,} subwords; at most {MAX_SUBWORDS:,} are translated; split it")
         return text
 
-    def _watcher(self, texts: dict[Job, Text]) -> OnStep:
-        """A function that shows unfinished translations, and ends the search if nobody waits for any."""
-        owners, last = [job for job, text in texts.items() for _ in text.sources], time.monotonic()
 
-        def watch(best: dict[int, list[int]]) -> None:
-            nonlocal last
-            if all(job.request.abandoned for job in texts):
-                raise Abandoned
-            if time.monotonic() - last < SECONDS_BETWEEN_PARTIALS:
-                return
-            last = time.monotonic()
-            for place, ids in best.items():
-                job, words = owners[place], self.translator.target_vocabulary.words(ids)
-                source, *others = texts[job].sources
-                if not others:
-                    text = self.translator.decode(words, source)
-                    job.request.report(job.number, Partial(sentence=job.number, text=text))
-
-        return watch
-
-
-async def submit(message: TranslationRequest, request: Request) -> AsyncIterator[PendingRequest]:
-    """Put a request into the queue, and abandon it when its client has the answer or has left."""
+async def answer(message: TranslationRequest, request: Request) -> Answer:
+    """Put a request into the queue, and wait for its results as long as its client waits."""
     pending = PendingRequest(message)
     if not request.app.state.worker.submit(pending):
         raise HTTPException(503, "the server is busy; please try again in a moment", {"Retry-After": "1"})
     try:
-        yield pending
+        while not pending.finished.is_set():
+            if await request.is_disconnected():
+                raise HTTPException(503, "the connection was closed")
+            with contextlib.suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(pending.finished.wait(), SECONDS_BETWEEN_LOOKS)
+        return Answer(sentences=pending.results)
     finally:
         pending.abandoned = True
-
-
-submitted = contextlib.asynccontextmanager(submit)
-
-
-async def wait_for_answer(pending: PendingRequest, request: Request) -> Answer:
-    """Wait for the answer to a request as long as its client waits."""
-    async for news in pending.progress():
-        if isinstance(news, Answer):
-            return news
-        if await request.is_disconnected():
-            break
-    raise HTTPException(503, "the connection was closed")
 
 
 def _for_reader(pair: AlignedPair, text: Text) -> AlignedPair:

@@ -1,7 +1,6 @@
 """The JSON API, without a network, and the command's addresses."""
 
 import html
-import json
 import socket
 import sys
 from collections.abc import Callable
@@ -24,15 +23,15 @@ from tests.trained import PARSES
 pytestmark = [pytest.mark.train, pytest.mark.filterwarnings("ignore::UserWarning")]
 
 SENTENCES = ["The black cat eats.", "It's a zebra."]
-STREAM, PLAIN = "/api/translate/stream", "/api/translate"
+API = "/api/translate"
 
 
-def ask(client: TestClient, *sentences: str, path: str = PLAIN, **fields: Any) -> list[dict[str, Any]]:
-    response = client.post(path, json={"sentences": list(sentences), **fields})
+def ask(client: TestClient, *sentences: str, **fields: Any) -> list[dict[str, Any]]:
+    response = client.post(API, json={"sentences": list(sentences), **fields})
     assert response.status_code == 200, response.text
-    answer = json.loads(response.text.rstrip("\n").split("\n")[-1])
-    assert len(answer["sentences"]) == len(sentences)
-    return answer["sentences"]
+    answers = response.json()["sentences"]
+    assert len(answers) == len(sentences)
+    return answers
 
 
 def test_translations_are_those_of_the_translator_with_words_and_weights(
@@ -49,7 +48,6 @@ def test_translations_are_those_of_the_translator_with_words_and_weights(
         assert answer["phrases"] is None
     assert answers[1]["source"] == ["it", "'s", "a", "zebra", ".", "</s>"]
     assert answers[1]["source_unknown"] == [False, False, False, True, False, False]
-    assert ask(client, *SENTENCES, nbest=4, path=STREAM) == answers
 
 
 def test_too_many_weights_are_left_out(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -59,19 +57,6 @@ def test_too_many_weights_are_left_out(client: TestClient, monkeypatch: pytest.M
     alone, together = ask(client, "The black cat eats.", text)
     assert len(alone["translations"][0]["weights"]) == 6
     assert together["translations"][0]["weights"] is None and together["translations"][0]["logprobs"]
-
-
-def test_the_stream_shows_unfinished_translations(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    """But not those of a text of two pieces, of which one would be seen alone."""
-    monkeypatch.setattr(worker, "SECONDS_BETWEEN_PARTIALS", 0)
-    response = client.post(STREAM, json={"sentences": ["", "The dog sleeps.\nA cat.", "The black cat eats."]})
-    *partials, answer = map(json.loads, response.text.splitlines())
-    assert response.headers["content-type"] == "application/jsonl"
-    assert partials and {partial["sentence"] for partial in partials} == {2}
-    assert all(partial["text"].startswith("le") for partial in partials)
-    assert [result["translations"][0]["text"] for result in answer["sentences"]][::2] == ["", "le chat noir mange."]
-    monkeypatch.setattr(worker, "SECONDS_BETWEEN_PARTIALS", 1e9)
-    assert len(client.post(STREAM, json={"sentences": ["The black cat eats."]}).text.splitlines()) == 1, "the answer"
 
 
 def test_phrases_come_with_a_given_parse(serve: Callable[..., TestClient], model: Path) -> None:
@@ -93,7 +78,7 @@ def test_the_model_and_the_api_are_described(
     client = serve()
     model = {"source_lang": "en", "target_lang": "fr", "beam": 5, "reads_trees": False, "examples": ["The dog sleeps."]}
     assert client.get("/api/model").json() == {**model, "about": "Trained on dogs.", "max_translations": 32}
-    assert {"/api/model", PLAIN, STREAM} < {*client.get("/openapi.json").json()["paths"]}
+    assert {"/api/model", API} < {*client.get("/openapi.json").json()["paths"]}
     assert client.get("/").text.startswith("<!DOCTYPE html>")
 
 
@@ -107,7 +92,7 @@ def test_bad_sentences_are_refused_and_the_others_answered_until_the_queue_is_fu
     assert [blank["translations"][0][name] for name in ("text", "score")] == [" \u2028\t", 0]
     assert other["translations"][0]["text"] == "le chien dort."
     monkeypatch.setattr(worker, "MAX_WAITING", 0)
-    response = client.post(STREAM, json={"sentences": ["a", "b"]})
+    response = client.post(API, json={"sentences": ["a", "b"]})
     assert (response.status_code, response.headers["Retry-After"]) == (503, "1")
     assert "busy" in response.json()["error"]
 

@@ -14,7 +14,7 @@ from rnnsearch_fairseq.serve.messages import MAX_BYTES
 
 pytestmark = [pytest.mark.train, pytest.mark.filterwarnings("ignore::UserWarning")]
 
-API, STREAM, LIBRE, DETECT = "/api/translate", "/api/translate/stream", "/translate", "/detect"
+API, LIBRE = "/api/translate", "/translate"
 JSON, FORM, PARTS = "application/json", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x"
 EN_FR = {"source": "en", "target": "fr"}
 Q = {"q": "The dog sleeps.", **EN_FR}
@@ -39,7 +39,7 @@ def send(client: TestClient, path: str, kind: str, body: Any, **headers: str) ->
         (API, JSON, {"sentences": ["a"], "nbest": 0}, 400, "nbest"),
         (API, JSON, {"sentences": ["a"] * 32, "nbest": 12}, 400, "384"),
         (API, JSON, {"sentences": ["a"], "trees": []}, 400, "0 trees"),
-        (STREAM, JSON, {"sentences": ["a"], "trees": ["\udfff"]}, 400, "valid string"),
+        (API, JSON, {"sentences": ["a"], "trees": ["\udfff"]}, 400, "valid string"),
         (API, JSON, b'{"sentences": ' + ITEMS + b"}", 400, "sentences.0"),
         (API, JSON, b'{"sentences": ["a"], "trees": ' + ITEMS + b"}", 400, "trees.0"),
         (API, JSON, b" " * (MAX_BYTES + 1), 413, f"{MAX_BYTES:,}"),

@@ -40,8 +40,8 @@ def make(*sentences: str) -> PendingRequest:
 
 
 async def answers(request: PendingRequest) -> list[str]:
-    *_, answer = [news async for news in request.progress()]
-    return [result.error for result in answer.sentences]
+    await request.finished.wait()
+    return [result.error for result in request.results]
 
 
 @pytest.fixture

@@ -44,10 +44,6 @@ class Result {
     return this.article.querySelector(selector);
   }
 
-  showPartial(text) {
-    this.part(".translation").textContent = `${text} …`;
-  }
-
   finish(answer) {
     if (answer.error) {
       this.part(".translation").hidden = true;
@@ -124,20 +120,6 @@ function readForm() {
   return { sentences, trees, nbest };
 }
 
-async function* readJsonLines(body) {
-  const reader = body.pipeThrough(new TextDecoderStream()).getReader();
-  let rest = "";
-  for (;;) {
-    const { done, value = "" } = await reader.read();
-    const lines = (rest + value).split("\n");
-    rest = lines.pop();
-    yield* lines.map((line) => JSON.parse(line));
-    if (done) {
-      return;
-    }
-  }
-}
-
 async function translate() {
   running?.abort();
   const { signal } = (running = new AbortController());
@@ -157,17 +139,12 @@ async function translate() {
   results[0].part(".translation").scrollIntoView({ block: "nearest" });
   try {
     const headers = { "Content-Type": "application/json" };
-    const response = await fetch("/api/translate/stream", { method: "POST", headers, body: JSON.stringify(request), signal });
+    const response = await fetch("/api/translate", { method: "POST", headers, body: JSON.stringify(request), signal });
+    const { error, sentences } = await response.json();
     if (!response.ok) {
-      throw new Error((await response.json()).error);
+      throw new Error(error);
     }
-    for await (const line of readJsonLines(response.body)) {
-      if (line.sentences) {
-        line.sentences.forEach((answer, index) => results[index].finish(answer));
-      } else {
-        results[line.sentence].showPartial(line.text);
-      }
-    }
+    sentences.forEach((answer, index) => results[index].finish(answer));
   } catch (error) {
     if (signal.aborted) {
       return; // other results are shown now
