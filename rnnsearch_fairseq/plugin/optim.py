@@ -1,7 +1,7 @@
 """The fairseq optimizer ``adadelta`` and the learning-rate scheduler ``halve_on_worse``."""
 
 from argparse import ArgumentParser
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,9 +15,6 @@ from fairseq.optim.lr_scheduler.reduce_lr_on_plateau import (
     ReduceLROnPlateauLRScheduleConfig,
 )
 from omegaconf import II, DictConfig
-from torch import Tensor
-
-from rnnsearch_fairseq.modules.fused.recording import compiled, compiling
 
 
 @dataclass
@@ -28,44 +25,6 @@ class AdadeltaConfig(FairseqDataclass):
     adadelta_eps: float = field(default=1e-6, metadata={"help": "added inside both square roots"})
     weight_decay: float = field(default=0.0, metadata={"help": "weight decay", "argparse_alias": "--wd"})
     lr: Any = II("optimization.lr")
-
-
-class _Adadelta(torch.optim.Adadelta):
-    """On a GPU one kernel updates a parameter, and reads and writes memory once. PyTorch's kernels do so eight times.
-
-    There the state's number of steps, which Adadelta does not need, stays zero.
-    """
-
-    @torch.no_grad()
-    def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        device = self.param_groups[0]["params"][0].device
-        if device.type != "cuda" or closure is not None:
-            return super().step(closure)
-        with compiling(device):
-            for group in self.param_groups:
-                tensors: list[list[Tensor]] = [[] for _ in range(5)]  # as of `_update`, and the numbers of steps
-                self._init_group(group, *tensors)
-                _update(*tensors[:4], *(group[name] for name in ("lr", "rho", "eps", "weight_decay")))
-
-
-@compiled
-def _update(
-    parameters: Sequence[Tensor],
-    gradients: Sequence[Tensor],
-    square_averages: Sequence[Tensor],
-    delta_averages: Sequence[Tensor],
-    lr: float,
-    rho: float,
-    eps: float,
-    weight_decay: float,
-) -> None:
-    for parameter, gradient, square, delta in zip(parameters, gradients, square_averages, delta_averages):
-        if weight_decay:
-            gradient = gradient + weight_decay * parameter
-        square.mul_(rho).addcmul_(gradient, gradient, value=1 - rho)
-        step = gradient * (delta + eps).sqrt() / (square + eps).sqrt()
-        delta.mul_(rho).addcmul_(step, step, value=1 - rho)
-        parameter.sub_(lr * step)
 
 
 # fairseq's own adadelta is configured by argparse, which Hydra cannot use. A name can be registered only once.
@@ -80,7 +39,7 @@ class Adadelta(FairseqOptimizer):
 
     def __init__(self, cfg: DictConfig, params: Iterable[torch.nn.Parameter]) -> None:
         super().__init__(cfg)
-        self._optimizer = _Adadelta(params, **self.optimizer_config)
+        self._optimizer = torch.optim.Adadelta(params, **self.optimizer_config)
 
     @classmethod
     def add_args(cls, parser: ArgumentParser) -> None:
