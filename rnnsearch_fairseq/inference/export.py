@@ -16,8 +16,8 @@ from typing import Any
 import torch
 
 from rnnsearch_fairseq.command_line import command_options, make_parser, option
-from rnnsearch_fairseq.errors import escaped
-from rnnsearch_fairseq.inference.loading import CONFIG, TEXT, Member, load_members, tensor_files
+from rnnsearch_fairseq.errors import InputError, escaped
+from rnnsearch_fairseq.inference.loading import CONFIG, TENSORS, TEXT, Member, load_members
 from rnnsearch_fairseq.inference.options import add_search_fields, search_options
 from rnnsearch_fairseq.modules.parameters import shared_names
 from rnnsearch_fairseq.output import open_output, write_folder
@@ -25,7 +25,6 @@ from rnnsearch_fairseq.text.lines import read_lines
 from rnnsearch_fairseq.version import __version__
 
 CARD = "README.md"  # Markdown, with the header that the Hugging Face Hub reads
-MODEL = "checkpoint or folder, or several with colons between"
 INFO = """Print what a model is: architecture, parameters, training, languages, vocabularies, preparation and search.
 
   rnnsearch info checkpoints
@@ -33,30 +32,28 @@ INFO = """Print what a model is: architecture, parameters, training, languages, 
 
 
 def export(path: str, folder: Path, half: bool = False, **usage: Any) -> None:
-    """Write one model, or an ensemble, with all that it needs to ``folder``; ``half``: with parameters in float16.
+    """Write a model with all that it needs to ``folder``; ``half``: with parameters in float16.
 
     ``usage`` are fields of :class:`~rnnsearch_fairseq.inference.loading.Usage`, in place of those that the model has.
     """
     from safetensors.torch import save
 
     with write_folder(folder) as new:
-        members = load_members(path)
-        members[0] = replace(members[0], usage=replace(members[0].usage, **usage))
-        models = [
-            {"architecture": member.kind, "config": asdict(member.config), "training": member.training}
-            for member in members
-        ]
-        _write(new / TEXT, json.dumps(members[0].text.to_record(), indent=0, ensure_ascii=False))
-        for member, name in zip(members, tensor_files(len(members))):
-            state = member.network.state_dict()
-            firsts = dict.fromkeys(shared_names(state).values())
-            _write(new / name, save({first: state[first].half() if half else state[first] for first in firsts}))
-        _write(new / CONFIG, json.dumps({"models": models, **vars(members[0].usage)}, indent=2, ensure_ascii=False))
-        source, target = members[0].text.languages
+        member, *others = load_members(path)
+        if others:
+            raise InputError(f"{path}: an ensemble; export each of its models to a folder of its own")
+        member = replace(member, usage=replace(member.usage, **usage))
+        _write(new / TEXT, json.dumps(member.text.to_record(), indent=0, ensure_ascii=False))
+        state = member.network.state_dict()
+        firsts = dict.fromkeys(shared_names(state).values())
+        _write(new / TENSORS, save({first: state[first].half() if half else state[first] for first in firsts}))
+        config = {"architecture": member.kind, "config": asdict(member.config), "training": member.training}
+        _write(new / CONFIG, json.dumps(config | vars(member.usage), indent=2, ensure_ascii=False))
+        source, target = member.text.languages
         values = {"source": source, "target": target, "languages": json.dumps([source, target])}
-        values |= {"model": describe(members), "version": __version__, "torch": torch.__version__}
+        values |= {"model": describe([member]), "version": __version__, "torch": torch.__version__}
         card = Path(__file__).with_name("card.md").read_text(encoding="utf-8")
-        _write(new / CARD, card.format(**values, description=members[0].usage.description).rstrip("\n"))
+        _write(new / CARD, card.format(**values, description=member.usage.description).rstrip("\n"))
 
 
 def _write(path: Path, content: str | bytes) -> None:
@@ -83,14 +80,14 @@ def describe(members: Sequence[Member]) -> str:
 
 def print_info() -> None:
     parser = make_parser(INFO)
-    parser.add_argument("model", metavar="MODEL", help=MODEL)
+    parser.add_argument("model", metavar="MODEL", help="checkpoint or folder, or several with colons between")
     members = load_members(parser.parse_args().model)
     print(escaped(f"{describe(members)}\n{members[0].usage.description}".rstrip()))
 
 
 def main() -> None:
     parser = make_parser(__doc__)
-    parser.add_argument("model", metavar="MODEL", help=MODEL)
+    parser.add_argument("model", metavar="MODEL", help="checkpoint or folder")
     parser.add_argument("--output", metavar="FOLDER", type=Path, required=True, help="folder to write, new or empty")
     parser.add_argument("--half", action="store_true", help="write the parameters in float16, half the size")
     parser.add_argument("--examples", metavar="FILE", type=Path, help="sentences to try, one a line")

@@ -29,9 +29,9 @@ from rnnsearch_fairseq.output import open_output
 from rnnsearch_fairseq.search import SearchOptions
 from rnnsearch_fairseq.text.settings import TextSettings
 
-CONFIG, TEXT = "config.json", "text.json"
+CONFIG, TEXT, TENSORS = "config.json", "text.json", "model.safetensors"  # of an exported folder
 MAX_CONFIG, MAX_TEXT, MAX_HEADER = 1 << 20, 1 << 26, 1 << 20  # bytes of these files, and of the header of tensors
-MAX_PARAMETERS, MAX_MODELS = 1 << 30, 20
+MAX_PARAMETERS = 1 << 30
 CHECKPOINTS = ("checkpoint_best.pt", "checkpoint_last.pt")
 KINDS = {
     "rnnsearch": (rnnsearch.RNNsearchConfig, rnnsearch.RNNsearch),
@@ -82,9 +82,8 @@ class Member:
 
 def load_members(path: str | Path) -> list[Member]:
     """Load a model or an ensemble; see :func:`~rnnsearch_fairseq.inference.translator.load`."""
-    members: list[Member] = []
-    for part in split_paths(path):
-        members += _read_folder(part) if os.path.exists(part / CONFIG) else [_read_training(part)]
+    parts = split_paths(path)
+    members = [_read_folder(part) if os.path.exists(part / CONFIG) else _read_training(part) for part in parts]
     if any(member.text != members[0].text for member in members):
         differ = "the models differ in languages, vocabularies or preparation"
         raise InputError(f"{path}: {differ}; give models of one text")
@@ -99,11 +98,6 @@ def split_paths(path: str | Path) -> list[Path]:
 def model_files(path: str | Path) -> list[Path]:
     """The files that :func:`load_members` reads, for commands that must not write over them."""
     return [part if os.path.exists(part / CONFIG) else find_checkpoint(part) for part in split_paths(path)]
-
-
-def tensor_files(members: int) -> list[str]:
-    """The names of an exported folder's files of parameters."""
-    return ["model.safetensors"] if members == 1 else [f"model{number}.safetensors" for number in range(1, members + 1)]
 
 
 @contextlib.contextmanager
@@ -128,22 +122,18 @@ def _reading(path: Path, most: int | None = None) -> Iterator[None]:
         raise InputError(f"{path}: cannot be read ({quote(what)}); {cure}") from error
 
 
-def _read_folder(folder: Path) -> list[Member]:
+def _read_folder(folder: Path) -> Member:
     from safetensors.torch import load_file
 
     with _reading(folder / TEXT, MAX_TEXT):
         text = TextSettings.from_record(json.loads((folder / TEXT).read_bytes()))
     with _reading(folder / CONFIG, MAX_CONFIG):
         values = json.loads((folder / CONFIG).read_bytes())
-        models, usage = values.pop("models"), Usage(**values)
-        if len(models) not in range(1, MAX_MODELS + 1):
-            raise InputError(f"it has {len(models):,} models, and 1 to {MAX_MODELS} are read")
-        parts = [(model["architecture"], model["config"], text, quote(model.get("training", ""))) for model in models]
-        members = [_make_member(*part, usage) for part in parts]
-    for name, member in zip(tensor_files(len(members)), members):
-        with _reading(folder / name, MAX_HEADER + 8 * _count(member.network)):
-            _fill(member.network, load_file(folder / name))
-    return members
+        name, config, training = (values.pop(key) for key in ("architecture", "config", "training"))
+        member = _make_member(name, config, text, quote(training), Usage(**values))
+    with _reading(folder / TENSORS, MAX_HEADER + 8 * _count(member.network)):
+        _fill(member.network, load_file(folder / TENSORS))
+    return member
 
 
 def find_checkpoint(path: Path) -> Path:
@@ -151,9 +141,7 @@ def find_checkpoint(path: Path) -> Path:
     near = [folder / name for folder in (path, path / "checkpoints") for name in CHECKPOINTS]
     checkpoint = next(filter(os.path.isfile, [path, *near]), None)
     if checkpoint is None:
-        inside = next(path.glob(f"*/{CONFIG}"), None)
-        cure = f"give {inside.parent}" if inside else TRAIN
-        raise InputError(f"{path}: no such checkpoint, and no folder with one or with {CONFIG}; {cure}")
+        raise InputError(f"{path}: no such checkpoint, and no folder with one or with {CONFIG}; {TRAIN}")
     return checkpoint
 
 

@@ -25,13 +25,12 @@ FILES = ["README.md", "config.json", "text.json"]
 
 @pytest.fixture(scope="module")
 def exported(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Folders of a model of each kind, and of an ensemble."""
+    """Folders of a model of each kind."""
     folder = tmp_path_factory.mktemp("exported")
     for arch in ("bahdanau_gru", "rnnencdec", "tree2seq_small"):
         train(folder / "run" / arch, arch)
         export(str(folder / "run" / arch), folder / arch)
-    export(f"{folder / 'run' / 'bahdanau_gru'}:{folder / 'rnnencdec'}", folder / "ensemble")
-    return {name: folder / name for name in ("bahdanau_gru", "rnnencdec", "tree2seq_small", "ensemble")}
+    return {name: folder / name for name in ("bahdanau_gru", "rnnencdec", "tree2seq_small")}
 
 
 def test_folders_translate_without_fairseq_import_little_and_score_as_checkpoints(exported: dict[str, Path]) -> None:
@@ -43,15 +42,14 @@ print(sorted(sys.modules.keys() & {{"fairseq", "omegaconf", "scipy", "matplotlib
 """
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True)
     assert (done.stdout, done.returncode) == ("[]\n", 0), done.stderr
-    for name in ("bahdanau_gru", "rnnencdec", "tree2seq_small"):
-        run = rnnsearch_fairseq.load(exported[name].parent / "run" / name)
-        assert rnnsearch_fairseq.load(exported[name]).score(SOURCES, TARGETS) == run.score(SOURCES, TARGETS)
+    for name, path in exported.items():
+        run = rnnsearch_fairseq.load(path.parent / "run" / name)
+        assert rnnsearch_fairseq.load(path).score(SOURCES, TARGETS) == run.score(SOURCES, TARGETS)
 
 
 def test_what_a_folder_and_its_card_hold(exported: dict[str, Path]) -> None:
     folder = exported["bahdanau_gru"]
-    one, two = ({path.name for path in exported[name].iterdir()} for name in ("bahdanau_gru", "ensemble"))
-    assert one == {*FILES, "model.safetensors"} and two == {*FILES, "model1.safetensors", "model2.safetensors"}
+    assert {path.name for path in folder.iterdir()} == {*FILES, "model.safetensors"}
     card, described = (folder / "README.md").read_text(), describe(load_members(folder))
     numbers = sum(parameter.numel() for parameter in rnnsearch_fairseq.load(folder).networks[0].parameters())
     assert described.startswith(f"translates: en to fr\nrnnsearch: {numbers:,} parameters; training: 150 updates\n")
@@ -105,8 +103,8 @@ def test_a_folder_says_how_to_use_the_model(tmp_path: Path, monkeypatch: pytest.
         assert describe(load_members(name)).endswith("\nsearch: --search groundhog --beam 3 --unnormalized")
         assert rnnsearch_fairseq.load(name, beam=7).options.beam == 7
         assert rnnsearch_fairseq.load(name, search="tree2seq").options.beam == 5
-    for words in ("--beam 0", "--length-statistics examples", "--examples nowhere"):
-        monkeypatch.setattr(sys, "argv", ["export", "run", "--output", "refused", *words.split()])
+    for words in ("run --beam 0", "run --length-statistics examples", "run --examples nowhere", "run:out"):
+        monkeypatch.setattr(sys, "argv", ["export", *words.split(), "--output", "refused"])
         with pytest.raises(InputError):
             main()
         assert not Path("refused").exists()
