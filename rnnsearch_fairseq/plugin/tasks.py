@@ -4,7 +4,6 @@ import logging
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from pathlib import Path
 from typing import Any, Optional
 
 import numpy as np
@@ -30,7 +29,6 @@ from rnnsearch_fairseq.plugin.data import LimitedPairs, PooledPairs, ReshuffledP
 from rnnsearch_fairseq.search import BeamSearch, Hypothesis, SearchModel, SearchOptions, make_search
 from rnnsearch_fairseq.search.options import SEARCHES
 from rnnsearch_fairseq.search.steps import without_garbage_collection
-from rnnsearch_fairseq.text.preparation import RECORD, find_preparations
 
 logger = logging.getLogger(__name__)
 
@@ -88,11 +86,6 @@ class RNNsearchTask(TranslationTask):
 
     def load_dataset(self, split: str, epoch: int = 1, combine: bool = False, **kwargs: Any) -> None:
         """Load a split and its trees; choose the training pairs within the limits, and log their number."""
-        trains = split == self.cfg.train_subset
-        folder, languages = Path(utils.split_paths(self.cfg.data)[0]), [self.cfg.source_lang, self.cfg.target_lang]
-        if trains and split not in self.datasets and find_preparations(folder, languages) is None:
-            reason = f"{folder} has no {RECORD} of rnnsearch prepare"
-            logger.warning(f"{reason}, so rnnsearch translate will need tokenised text like the training text")
         try:
             super().load_dataset(split, epoch, combine, **kwargs)
         except AssertionError as error:  # the sides differ in size
@@ -102,7 +95,7 @@ class RNNsearchTask(TranslationTask):
             pairs.pad_to_multiple = max(pairs.pad_to_multiple, COLUMNS_ON_GPU)
         if self.has_trees:
             self.datasets[split] = self._add_trees(self.datasets[split], split, epoch)
-        if trains:
+        if split == self.cfg.train_subset:
             self.datasets[split] = self._choose_pairs(self.datasets[split], split)
 
     def _add_trees(self, pairs: LanguagePairDataset, split: str, epoch: int) -> TreePairs:

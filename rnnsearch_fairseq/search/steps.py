@@ -167,7 +167,7 @@ class BeamSearch:
         """Search with a beam for each sentence of the batch: its finished hypotheses, best first."""
         beams = [self.new_beam(options, length) for length in batch.lengths]
         history: list[Step] = []
-        live, state = list(beams), batch.state
+        live, state = beams, batch.state
         rows, sizes = [(0.0, 0, EOS)] * len(beams), [1] * len(beams)
         while live:
             step = len(history)

@@ -16,7 +16,7 @@ STOPPED = "SIGINT: training stops after update 24; the same command goes on from
 # Lines of trainings that end too early, and what is to be seen of them.
 NEWS = {
     f"{LOG} INFO | rnnsearch_fairseq.plugin.patches | {STOPPED}": STOPPED,
-    f"{LOG} WARNING | rnnsearch_fairseq.plugin.tasks | bin: no | preparation.json": "bin: no | preparation.json",
+    f"{LOG} WARNING | rnnsearch_fairseq.plugin.patches | other options: | --lr": "other options: | --lr",
     f"{LOG} INFO | fairseq.trainer | Loaded checkpoint ck/checkpoint_last.pt (epoch 1 @ 24 updates)": (
         "Loaded checkpoint ck/checkpoint_last.pt (epoch 1 @ 24 updates)"
     ),

@@ -210,14 +210,6 @@ def test_a_checkpoint_has_the_count_of_patience_and_is_of_the_same_pairs(data: s
         other.set_checkpoint_dict(state)
 
 
-def test_text_without_a_record_of_its_preparation_is_named(data: str, warned: pytest.LogCaptureFixture) -> None:
-    task = make_task(data)
-    task.load_dataset("valid")
-    assert "preparation.json" not in warned.text
-    task.load_dataset("train")
-    assert "preparation.json" in warned.text
-
-
 def test_a_choice_by_parses_needs_trees(data: str) -> None:
     with pytest.raises(InputError, match="--tree-lang"):
         make_task(one_shard(data), require_parse=True).load_dataset("train")
