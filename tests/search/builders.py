@@ -9,18 +9,20 @@ from fairseq.sequence_generator import SequenceGenerator
 
 from rnnsearch_fairseq.modules.tree_lstm import Forest
 from rnnsearch_fairseq.plugin.tasks import halves
-from rnnsearch_fairseq.search import Hypothesis, SearchModel, SearchOptions, make_search
+from rnnsearch_fairseq.search import Hypothesis, OnStep, SearchModel, SearchOptions, make_search
 from tests.builders import UNK
 
 FAIRSEQS_NAMES = {"beam": "beam_size", "lenpen": "len_penalty", "unkpen": "unk_penalty"}
 Sample = dict[str, Any]
 
 
-def search(models: Sequence[BaseFairseqModel], sample: Sample, **options: Any) -> list[list[Hypothesis]]:
+def search(
+    models: Sequence[BaseFairseqModel], sample: Sample, on_step: OnStep | None = None, **options: Any
+) -> list[list[Hypothesis]]:
     trees = sample["net_input"].get("trees")
     words, forest = sample["net_input"]["src_tokens"], None if trees is None else Forest(*trees)
     model = SearchModel([halves(model) for model in models])
-    return make_search(SearchOptions(**options)).search(model, words, forest)
+    return make_search(SearchOptions(**options)).search(model, words, forest, on_step)
 
 
 def assert_as_by_fairseq(models: Sequence[BaseFairseqModel], sample: Sample, **options: Any) -> list[list[Hypothesis]]:
