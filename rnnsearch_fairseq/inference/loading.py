@@ -141,7 +141,9 @@ def find_checkpoint(path: Path) -> Path:
     near = [folder / name for folder in (path, path / "checkpoints") for name in CHECKPOINTS]
     checkpoint = next(filter(os.path.isfile, [path, *near]), None)
     if checkpoint is None:
-        raise InputError(f"{path}: no such checkpoint, and no folder with one or with {CONFIG}; {TRAIN}")
+        inside = next(path.glob(f"*/{CONFIG}"), None)
+        cure = f"give {inside.parent}" if inside else TRAIN
+        raise InputError(f"{path}: no such checkpoint, and no folder with one or with {CONFIG}; {cure}")
     return checkpoint
 
 
