@@ -40,7 +40,7 @@ for line in 4 40 400; do
 done
 
 say "5/5 one alignment, and BLEU of the 1,000 translations (sacrebleu, on the grammar's own tokens)"
-rnnsearch plot alignment "$OUT/alignments.jsonl" "$OUT/alignment.png" 2>> "$OUT/log"
+rnnsearch plot "$OUT/alignments.jsonl" "$OUT/alignment.png" 2>> "$OUT/log"
 sacrebleu "$OUT/text/test.fr" -i "$OUT/test.hyp.fr" --tokenize none --force --width 2 --format text
 echo "Unchanged, this recipe has BLEU 93.3 to 94.2, depending on the processor. On real text, most good models have 30 to 60."
 echo "The model knows the words and the sentences of the grammar only, such as: $(sed -n 2p "$OUT/text/test.en")"

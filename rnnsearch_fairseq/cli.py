@@ -19,7 +19,7 @@ GROUPS = {
         "translate": ("documents.translate:main", "translate text and documents"),
         "serve": ("serve.server:main", "serve a translation page and a JSON API"),
         "score": ("inference.score:main", "compute log-probabilities and attention of given translations"),
-        "plot alignment": ("plots.alignment:main", "plot the alignment of a sentence (Bahdanau et al., Figure 3)"),
+        "plot": ("plots.alignment:main", "plot the alignment of a sentence (Bahdanau et al., Figure 3)"),
         "info": ("inference.export:print_info", "print what a model is"),
     },
     "Train a model": {
@@ -35,16 +35,14 @@ COMMANDS = {name: command for group in GROUPS.values() for name, command in grou
 def main() -> int | None:
     """Run the command that the command line names, with the remaining words as its arguments; return its status."""
     check_standard_streams()
-    words = sys.argv[1:]
-    size = 2 if " ".join(words[:2]) in COMMANDS else 1
-    name = " ".join(words[:size])
+    name = "".join(sys.argv[1:2])
     if name not in COMMANDS:
-        _make_parser().parse_args(words or ["--help"])
+        _make_parser().parse_args(sys.argv[1:] or ["--help"])
     print_without_traceback()
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) == signal.SIG_DFL:  # nohup ignores SIGHUP
             signal.signal(number, _end)
-    sys.argv[: size + 1] = [f"rnnsearch {name}"]  # argparse prints this as the program's name
+    sys.argv[:2] = [f"rnnsearch {name}"]  # argparse prints this as the program's name
     module, function = COMMANDS[name][0].split(":")
     try:
         status = getattr(importlib.import_module(f"rnnsearch_fairseq.{module}"), function)()
@@ -72,7 +70,7 @@ def _make_parser() -> Parser:
     """The parser that prints help, the version, or an error about an unknown command."""
     lines = []
     for title, group in GROUPS.items():
-        lines += ["", f"{title}:", *(f"  {name:14}  {description}" for name, (_, description) in group.items())]
+        lines += ["", f"{title}:", *(f"  {name:9}  {description}" for name, (_, description) in group.items())]
     parser = Parser(
         prog="rnnsearch",
         usage="rnnsearch COMMAND ...",

@@ -55,7 +55,7 @@ def test_commands_are_listed_and_the_version_has_a_name(
         ("transalte", "did you mean translate? rnnsearch --help says more"),
         ("translate --modle x", "did you mean --model? rnnsearch translate --help says more"),
         ("translate --model x --search=grondhog", "did you mean groundhog? rnnsearch translate --help says more"),
-        ("plot figures", "rnnsearch --help says more"),
+        ("figures", "rnnsearch --help says more"),
     ],
 )
 def test_an_unknown_word_is_answered_in_two_lines(

@@ -32,7 +32,7 @@ once "$OUT/model.pt" train
 say "translating 1,000 captions with a beam of 12"
 rnnsearch translate "$DATA/test_2016_flickr.en" --model "$OUT/model.pt" --beam 12 \
     --output "$OUT/test.fr" --alignments "$OUT/test.jsonl" 2> "$OUT/test.log" || die_of_log "$OUT/test.log" "rnnsearch translate"
-rnnsearch plot alignment "$OUT/test.jsonl" "$OUT/alignment.png" --sentence 204
+rnnsearch plot "$OUT/test.jsonl" "$OUT/alignment.png" --sentence 204
 
 say "BLEU of $(wc -l < "$OUT/test.fr") translations, detokenised, cased (sacrebleu)"
 sacrebleu "$DATA/test_2016_flickr.fr" -i "$OUT/test.fr" -l en-fr -w 2 --format text

@@ -3,7 +3,7 @@
 ALIGNMENTS is what ``rnnsearch translate --alignments FILE`` or ``rnnsearch score`` wrote. Columns are source words, and
 rows are target words. Black is the weight 0, and white is the weight 1.
 
-  rnnsearch plot alignment test.scores alignment.png
+  rnnsearch plot test.scores alignment.png
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""``rnnsearch plot alignment``."""
+"""``rnnsearch plot``."""
 
 import json
 from pathlib import Path
