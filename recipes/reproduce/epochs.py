@@ -91,9 +91,9 @@ def read_train_log(path: Path) -> list[Epoch]:
 
 
 def best_epoch(epochs: Sequence[Epoch]) -> Epoch | None:
-    """The epoch of lowest loss on the development set, the first of equals; None if none was validated."""
+    """The epoch of lowest loss on the development set, of equals that of lowest NLL; None if none was validated."""
     validated = [epoch for epoch in epochs if epoch.dev_loss is not None and not isnan(epoch.dev_loss)]
-    return min(validated, key=lambda epoch: epoch.dev_loss, default=None)
+    return min(validated, key=lambda epoch: (epoch.dev_loss, epoch.dev_nll_sentence or 0), default=None)
 
 
 def _loss(dev: Statistics) -> float:
