@@ -82,7 +82,18 @@ class RNNsearchTask(TranslationTask):
         self.pairs = 0  # a checksum of the lengths of the training pairs
         self.has_trees = cfg.tree_lang is not None
         if self.has_trees:
-            self.tree_dict = self.load_dictionary(f"{utils.split_paths(cfg.data)[0]}/dict.{cfg.tree_lang}.txt")
+            path = Path(utils.split_paths(cfg.data)[0], f"dict.{cfg.tree_lang}.txt")
+            if not path.is_file():
+                raise _no_trees(path, cfg.tree_lang)
+            self.tree_dict = self.load_dictionary(str(path))
+
+    @classmethod
+    def setup_task(cls, cfg: RNNsearchTaskConfig, **kwargs: Any) -> "RNNsearchTask":
+        """As in fairseq: load the dictionaries."""
+        folder = Path(utils.split_paths(cfg.data)[0])
+        if not any(folder.glob("dict.*.txt")):
+            raise InputError(f"{folder}: no dictionaries are there; give the --destdir of fairseq-preprocess")
+        return super().setup_task(cfg, **kwargs)
 
     def load_dataset(self, split: str, epoch: int = 1, combine: bool = False, **kwargs: Any) -> None:
         """Load a split and its trees; choose the training pairs within the limits, and log their number."""
@@ -103,8 +114,7 @@ class RNNsearchTask(TranslationTask):
         path = f"{paths[(epoch - 1) % len(paths)]}/{split}.{suffix}-None.{suffix}"
         transitions = data_utils.load_indexed_dataset(path, self.tree_dict, self.cfg.dataset_impl)
         if transitions is None:
-            cure = f"binarise the trees with fairseq-preprocess --only-source -s {suffix}, as recipes/README.md shows"
-            raise InputError(f"{path}: no such trees; {cure}")
+            raise _no_trees(path, suffix)
         return TreePairs(pairs, transitions, self.tree_dict, path)
 
     def _choose_pairs(self, pairs: FairseqDataset, split: str) -> LimitedPairs:
@@ -212,6 +222,11 @@ class Generator:
             "alignment": alignment,
             "positional_scores": hypothesis.logprobs,
         }
+
+
+def _no_trees(path: str | Path, suffix: str) -> InputError:
+    cure = f"binarise the trees with fairseq-preprocess --only-source -s {suffix}, as recipes/README.md shows"
+    return InputError(f"{path}: no such trees; {cure}")
 
 
 def halves(model: BaseFairseqModel) -> tuple[Any, Any]:
