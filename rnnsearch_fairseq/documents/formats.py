@@ -51,10 +51,10 @@ def is_document(path: Path) -> bool:
 
 
 def find_format(path: Path) -> Format | None:
-    """The format of a file's name; None for TypeScript."""
+    """The format of a file's name; None for a file of TypeScript."""
     suffix = file_suffix(path)
     known = next((known for known in FORMATS if suffix in known.suffixes), None)
-    return None if suffix == ".ts" and find_beginning(path) is None else known
+    return None if suffix == ".ts" and path.exists() and find_beginning(path) is None else known
 
 
 def find_beginning(file: Path | bytes) -> Format | None:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Sequence
 from io import BytesIO
+from itertools import chain
 from typing import Any
 
 from translate.storage.pypo import PoWrapper, pofile
@@ -12,6 +13,7 @@ from rnnsearch_fairseq.documents.units import Document, Unit
 from rnnsearch_fairseq.text.piece import find_format_faults
 
 UNWRAPPED = re.compile(rb'^(?:msg[\w\[\]]+ )?"[^"\n]{0,60} [^"\n]{80}', re.MULTILINE)
+ESCAPE = re.compile(r"\\([0-7]{1,3}|.)")
 DOUBLED = re.compile(r"\w''\w")
 # Quotation marks of a program, and the fence of an admonition of mdBook or MyST, stay around a text.
 SHELL = re.compile(rf'(?P<before>"(?=[^"]+"\Z)|{ADMONITION}\n)(?P<text>.*)(?P<after>"|\n[`~]{{3,}}\s*)', re.DOTALL)
@@ -44,9 +46,12 @@ def _units(message: Any) -> Iterator[Unit]:
     whole = "".join(sources)
     is_java = "{" in whole and "'" not in whole.replace("''", "")
     is_java = is_java and ("java-format" in flags or DOUBLED.search(whole) is not None)
+    lost = _lost_escape(message)
     texts, targets = ([_unwrap(form, is_java)[1] for form in side] for side in (sources, targets))
 
     def fill(translations: Sequence[str]) -> str:
+        if lost:
+            return f"its escape {lost} would be lost"
         forms = []
         for source, text, translation in zip(sources, texts, translations):
             if has_format and (faults := find_format_faults(text, translation)):  # a program that prints it may fail
@@ -60,7 +65,14 @@ def _units(message: Any) -> Iterator[Unit]:
         return ""
 
     if message.istranslatable() and any(sources):
-        yield Unit(f"line {message.line_number}", texts, targets, not message.isfuzzy(), fill)
+        yield Unit(f"line {message.line_number}", texts, targets, not (message.isfuzzy() or lost), fill)
+
+
+def _lost_escape(message: Any) -> str:
+    r"""The first escape that translate-toolkit reads as a plain character, such as ``\a`` and ``\033``; or nothing."""
+    forms = message.msgstr.values() if isinstance(message.msgstr, dict) else [message.msgstr]
+    signs = ESCAPE.findall("\n".join(chain(message.msgid, message.msgid_plural, *forms)))
+    return next((f"\\{sign}" for sign in signs if sign not in '\\"nrt'), "")
 
 
 def _forms(text: Any) -> list[str]:

@@ -142,13 +142,19 @@ def _parts(element: Any) -> Iterator[Part]:
         name = begin[1:].partition(" ")[0]
         if not isinstance(child.tag, str):  # a comment
             pass
-        elif begin.endswith("/") or etree.QName(child).localname in CODE or child.get("translate") == "no":
+        elif begin.endswith("/") or etree.QName(child).localname in CODE or _is_kept(child):
             yield Part(f"{begin.rstrip('/')}/>", xml, "-")
         else:
             yield Part(f"{begin}>", f"{begin}>", name)
             yield from _parts(child)
             yield Part(f"</{name}>", f"</{name}>", f"/{name}")
         yield Part(child.tail or "", "")
+
+
+def _is_kept(element: Any) -> bool:
+    """Whether the text of an element is not to be translated: marks of XLIFF 1 and 2, and of ITS."""
+    attributes = {etree.QName(name).localname: value for name, value in element.items()}
+    return attributes.get("translate") == "no" or attributes.get("mtype") == "protected"
 
 
 def _target(element: Any, source: Any) -> Any:

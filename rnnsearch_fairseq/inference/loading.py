@@ -129,7 +129,7 @@ def _read_folder(folder: Path) -> Member:
         text = TextSettings.from_record(json.loads((folder / TEXT).read_bytes()))
     with _reading(folder / CONFIG, MAX_CONFIG):
         values = json.loads((folder / CONFIG).read_bytes())
-        name, config, training = (values.pop(key) for key in ("architecture", "config", "training"))
+        name, config, training = values.pop("architecture"), values.pop("config"), values.pop("training", "")
         member = _make_member(name, config, text, quote(training), Usage(**values))
     with _reading(folder / TENSORS, MAX_HEADER + 8 * _count(member.network)):
         _fill(member.network, load_file(folder / TENSORS))
@@ -221,8 +221,10 @@ def _fill(network: nn.Module, tensors: dict[str, Tensor]) -> None:
     """Give a network without storage its parameters, in float32."""
     expected = network.state_dict(keep_vars=True)
     first_names = shared_names(expected)
-    # A folder stores a shared matrix once, under its first name.
-    tensors |= {name: tensors[first] for name, first in first_names.items() if first in tensors}
+    for name, first in first_names.items():
+        # A folder stores a shared matrix once, under its first name.
+        if first in tensors and not torch.equal(tensors.setdefault(name, tensors[first]), tensors[first]):
+            raise InputError(f"it was trained with another architecture: {name} is not {first} there")
     check_parameters(tensors, expected)
     loaded = {
         first: nn.Parameter(tensors[first].to(torch.float32, copy=True), requires_grad=False)

@@ -73,7 +73,7 @@ def resume(load_checkpoint: Callable[..., Any], cfg: Any, trainer: Trainer, **pa
             check_records(source)
             before = torch.load(source, map_location="cpu", mmap=True)
         state, epoch_itr = load_checkpoint(cfg, trainer, **passthrough)
-    except (RuntimeError, OSError, EOFError, AssertionError, KeyError, pickle.UnpicklingError) as error:
+    except (RuntimeError, OSError, EOFError, AssertionError, KeyError, ValueError, pickle.UnpicklingError) as error:
         if not source.is_file():
             raise InputError(f"training cannot begin ({quote(error)}); give other options") from error
         reason = "its data were others, or had other limits" if "dataloader mismatch" in str(error) else quote(error)

@@ -4,6 +4,7 @@ import logging
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import Any, Optional
 
 import numpy as np

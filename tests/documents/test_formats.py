@@ -183,6 +183,7 @@ def test_only_what_is_filled_changes(
         ('<g id="1">b <g id="2">c</g></g>', None, '<g id="1">B<g id="2"> </g></g>', '<g id="1">B<g id="2"> </g></g>'),
         ('a <mrk id="m" translate="no">b</mrk>', 'a <mrk id="m" translate="no"/>', 'c<mrk id="m" translate="no"/>',
          'c<mrk id="m" translate="no">b</mrk>'),
+        ('a <mrk mtype="protected">b</mrk>', 'a <mrk mtype="protected"/>', "c", ""),
         ("a<![CDATA[<a href='%1$s'>b</a> & 'c']]>", "a<a href='%1$s'>b</a> & 'c'", "<b>", "&lt;b&gt;"),
         ("a\n  b", "a b", "c", "c"),
     ],
@@ -283,6 +284,7 @@ def test_what_is_no_text_stays_around_a_translation(
         ("c-format", "%1$s %2$d", "%2$d %1$s", ""),
         ("python-brace-format", "{0} is {1}", "{0}", "lacks {1}"),
         ("no-c-format", "%d", "", ""),
+        ("", r"caf\303\251 \\a", "a", r"its escape \303 would be lost"),
     ],
 )
 def test_what_a_program_could_not_print_is_not_written(

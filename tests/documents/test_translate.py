@@ -347,7 +347,14 @@ def test_what_cannot_work_is_refused(
 
 
 @pytest.mark.parametrize(
-    ("name", "text"), [("a.po.gz", PO), ("b.po.txt", PO), ("c.sdlxliff", XLIFF.format("")), ("d.xml", XLIFF.format(""))]
+    ("name", "text"),
+    [
+        ("a.po.gz", PO),
+        ("b.po.txt", PO),
+        ("c.sdlxliff", XLIFF.format("")),
+        ("d.xml", XLIFF.format("")),
+        ("e.ts", XLIFF.format("")),
+    ],
 )
 def test_documents_are_recognised_by_their_content(command: Command, tmp_path: Path, name: str, text: str) -> None:
     path, output = tmp_path / "docs" / name, tmp_path / "out" / name

@@ -102,6 +102,7 @@ def folder(tmp_path: Path) -> Path:
         ("config.json", put("data", to="/etc"), "'data'"),
         ("config.json", put("architecture", to="../x"), "'../x'"),
         ("config.json", put("config", to=7), "config.json"),
+        ("config.json", put("config", "share_decoder_input_output_embed", to=True), "another architecture"),
         ("config.json", put("search", to={"beem": 1}), "'beem'"),
         *(("config.json", content, "config.json") for content in (b"", b"\xff", b"7")),
         ("text.json", lambda text: text["vocabularies"][0].append("zebra"), "of other sizes"),
