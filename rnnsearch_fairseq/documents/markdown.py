@@ -30,7 +30,8 @@ KEPT_LINE = re.compile(
     rb"""(?::{3,}|/{3,}).* | \[![\w-]+\].* | \*\[[^\]]+\]:.*     # ::: note, /// note, [!NOTE], an abbreviation
     | import\b.*['"];? | export\ (?:const|default)\b.* | -+8<-+.*     # of MDX, and what MkDocs includes
     | \[{1,2}_?(?i:toc)_?\]{1,2} | \{:?\ ?[\#.:][^{}]*\} | \([\w:.-]+\)=     # [TOC], attributes, a target of MyST
-    | \{%.*%\} | \{\{.*\}\} | \{\#.*\#\} | \$\$.+\$\$     # templates
+    | \{%.*%\} | \{\{.*\}\} | \{\#.*\#\} | \$\$.+\$\$ | \[[^\]]+\]:\ *\{[\{%].*     # templates, and links to them
+    | %(?:\ .*|%.*%)? | \+{3}.* | \{/\*.*\*/\}     # comments and block metadata of MyST, Obsidian and MDX
     """,
     re.VERBOSE,
 )
@@ -43,14 +44,19 @@ ADMONITION = (
 )
 FENCE = re.compile(ADMONITION.encode() + rb"|:{3,}\{[\w-]+\}.*")
 OPTION = re.compile(rb":[\w-]+:(?:[ \t].*)?")
-# The first lines of blocks that stay, and how the blocks end: code of Jekyll and Hugo, comments, and formulas.
+# The first lines of blocks that stay, and how the blocks end: code of Jekyll and Hugo, comments, formulas, and what
+# stands on several lines, code of MDX, tags of its components, and templates of Hugo.
 KEPT_BLOCK = re.compile(
-    rb"""\{%-?\ *(highlight|comment)\b.* | \{\{[<%]\ *(highlight)\b.* | (\$\$)(?!.*\$\$).* | \\begin\{(\w+\*?)\}.*""",
+    rb"""\{%-?\ *(highlight|comment)\b.* | \{\{[<%]\ *(highlight)\b.* | (\$\$)(?!.*\$\$).* | \\begin\{(\w+\*?)\}.*
+    | (import|export)\ .*[\[\{(] | <([A-Z][\w.]*)[^<>]* | (\{\{)[<%](?!.*\}\}).*
+    """,
     re.VERBOSE,
 )
-BLOCK_ENDS = rb"\{%%-? *end%b\b", rb"\{\{[<%%] */ *%b\b", rb"%b", rb"\\end\{%b\}"
+BLOCK_ENDS = (rb"\{%-? *endNAME\b", rb"\{\{[<%] */ *NAME\b", rb"NAME", rb"\\end\{NAME\}")
+BLOCK_ENDS += (rb"\n[\]\})][^\n]*", rb"\n[ \t]*/?>", rb"[>%]\}\}")
 MAX_BLOCK = 20_000  # bytes in which a block must end
 FRONT_MATTER = re.compile(rb"(?ms)(?:\xef\xbb\xbf)?(---|\+\+\+)[ \t]*\r?\n(?=[\w\"'\[#]).*?^\1[ \t\r]*$")
+NO_DEFINITION = re.compile(rb"\A:(?![ \t])")  # :rocket: and the like, in which the parser sees a definition
 PREFIX = re.compile(rb"[ \t>]*")
 LINE_END = re.compile(r"(?<![ \t])[ \t]*[\r\n][ \t\r\n>]*")
 MARK = re.compile(rb"(?:[?!][ \t]+)?[A-Z]{2,}:(?:[ \t]+|[ \t]*\r?\n[ \t>]*|$)")  # NOTE:
@@ -79,7 +85,7 @@ def _read_lines(content: bytes) -> tuple[str, dict[int, Place]]:
     position = front.end() if front else 0
     indent, in_head = 0, False  # of options of ::: module and /// note; whether :options: of ```{note} may follow
     lines, titles, fences = [re.sub(rb"[^\n]", b" ", content[:position])], dict[int, Place](), []
-    block_end = position  # of a block that stays
+    block_end, names = position, set[bytes]()  # of a block that stays; of components of MDX
     for line in content[position:].splitlines(keepends=True):
         prefix = PREFIX.match(line)[0]
         text = line[len(prefix) :].rstrip()
@@ -88,10 +94,11 @@ def _read_lines(content: bytes) -> tuple[str, dict[int, Place]]:
         is_option = 0 < indent <= len(prefix) or (in_head and OPTION.fullmatch(text))
         in_head = bool(FENCE.fullmatch(text) or (in_head and is_option))
         if start >= block_end and (begin := KEPT_BLOCK.fullmatch(text)):
-            ending = BLOCK_ENDS[begin.lastindex - 1] % re.escape(begin[begin.lastindex])
+            ending = BLOCK_ENDS[begin.lastindex - 1].replace(b"NAME", re.escape(begin[begin.lastindex]))
             closing = re.compile(ending).search(content, start + len(text), start + MAX_BLOCK)
             block_end = closing.end() if closing else block_end
-        if is_option or start < block_end:
+            names.add(begin[begin.lastindex])
+        if is_option or start < block_end or (text.startswith(b"</") and text[2:-1] in names):
             pass
         elif in_head:
             fences.append(text[: len(text) - len(text.lstrip(text[:1]))])
@@ -103,7 +110,7 @@ def _read_lines(content: bytes) -> tuple[str, dict[int, Place]]:
             if title[2] and b"[" not in title[2] and LETTER.search(title[2].decode()):
                 titles[start + len(title[1]) + len("- ")] = start + title.start(2), start + title.end(2)
         elif not KEPT_LINE.fullmatch(text):
-            changed = text
+            changed = NO_DEFINITION.sub(b".", text)
         if not is_option:
             indent = (len(prefix) + 4) * text.startswith((b":::", b"///"))
         lines.append(prefix + changed + line[len(prefix) + len(text) :])

@@ -223,7 +223,8 @@ def _fill(network: nn.Module, tensors: dict[str, Tensor]) -> None:
     first_names = shared_names(expected)
     for name, first in first_names.items():
         # A folder stores a shared matrix once, under its first name.
-        if first in tensors and not torch.equal(tensors.setdefault(name, tensors[first]), tensors[first]):
+        shared = tensors.setdefault(name, tensors[first]) if first in tensors else None
+        if shared is not tensors.get(first) and not torch.equal(shared, tensors[first]):
             raise InputError(f"it was trained with another architecture: {name} is not {first} there")
     check_parameters(tensors, expected)
     loaded = {

@@ -74,7 +74,7 @@ def resume(load_checkpoint: Callable[..., Any], cfg: Any, trainer: Trainer, **pa
             before = torch.load(source, map_location="cpu", mmap=True)
         state, epoch_itr = load_checkpoint(cfg, trainer, **passthrough)
     except (RuntimeError, OSError, EOFError, AssertionError, KeyError, ValueError, pickle.UnpicklingError) as error:
-        if not source.is_file():
+        if not source.is_file() or isinstance(error, ValueError):  # such as options that exclude each other
             raise InputError(f"training cannot begin ({quote(error)}); give other options") from error
         reason = "its data were others, or had other limits" if "dataloader mismatch" in str(error) else quote(error)
         reason = f"it has no {reason}, as with another --lr-scheduler" if isinstance(error, KeyError) else reason

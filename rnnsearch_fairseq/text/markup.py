@@ -69,7 +69,7 @@ TABLE = [
     ("entity", KEPT, r"&lt;/?[a-zA-Z][^\n<>&]{0,200}&gt; | &(?:amp;)*(?:[a-zA-Z]\w{1,30}|\#[xX]?[0-9a-fA-F]{1,7});"),
     ("bracket", KEPT, rf"\[/?(?:{BRACKETS})(?:=[^\[\]\n]*)?\](?!\() | \[/?\w+\s\w+=[^\[\]\n]*\]"),
     ("template", KEPT, r"\{\{\{?[^{}]*\}\}\}? | \{[%#$][^{}]*\}"),
-    ("plural", KEPT, rf"\{{\s?\w+\s?,\s?(?:plural|select|selectordinal|choice),{nested(2)}\}}"),
+    ("plural", KEPT, rf"\{{\s?\w+\s?,\s?(?:plural|select|selectordinal|choice),{nested(5)}\}}"),
     ("object", KEPT, rf"""\{{\s*["'][^"'{{}}\n]{{1,60}}["']\s?:{nested(5)}\}}"""),  # of JSON or Python
     ("brace", PART, r"[$\#%@]?\{\ ?\w*(?:[.\[!:|,$@-][^{}]{0,40})?\ ?\}"),
     ("directive", PART, DIRECTIVE),

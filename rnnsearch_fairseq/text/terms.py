@@ -4,7 +4,7 @@ import re
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
-from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.errors import InputError, quote
 from rnnsearch_fairseq.text.lines import read_lines
 from rnnsearch_fairseq.text.markup import replace, scan
 
@@ -28,8 +28,9 @@ class Terms:
             term, *translated = (part.strip() for part in line.split("\t"))
             if (term == "" and translated) or len(translated) > 1 or "" in translated:
                 raise InputError(f"{path}, line {number}: not a term, or a term, a tab and its translation; mend it")
-            if term:
-                translations[term] = translated[0] if translated else term
+            text = translated[0] if translated else term
+            if term and translations.setdefault(term, text) != text:
+                raise InputError(f"{path}, line {number}: {quote(term)} has another translation above; leave out one")
         return cls(translations)
 
     def put_into(self, text: str) -> str:

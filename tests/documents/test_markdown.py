@@ -73,6 +73,10 @@ SHORT = "[a b]: x\n[`c`]: x\n[d e]: x\n[g]: x\n"
         ("> [!NOTE]\n> a\n\n[TOC]\n(c-d)=\n# `e`\n", "> [!NOTE]\n> A\n\n[TOC]\n(c-d)=\n# `e`\n"),
         ("```{note}\na\n```\n\n```admonish warning\nb\n```\n", "```{note}\nA\n```\n\n```admonish warning\nB\n```\n"),
         ("a\n*[HTML]: b\n{: .c }\n{% if d %}\ne\n{% end %}\n", "A\n*[HTML]: b\n{: .c }\n{% if d %}\nE\n{% end %}\n"),
+        ("import {\n  a,\n} from './a';\n\nexport function B() {\n  return 1;\n}\n", None),
+        ("<A\n  b='c'\n>\nd\n</A>\n{{< e\n  f='g'\n>}}\n", "<A\n  b='c'\n>\nD\n</A>\n{{< e\n  f='g'\n>}}\n"),
+        ("a\n\n:b: c\n\n[d]: {{< e f >}}\n[g]: {% h %}\n", "A\n\n:B: C\n\n[d]: {{< e f >}}\n[g]: {% h %}\n"),
+        ("% a\nb\n+++ c\nd\n{/* e */}\n%% f %%\n", "% a\nB\n+++ c\nD\n{/* e */}\n%% f %%\n"),
         ("import A from './a';\nexport const b = 1;\n--8<-- 'c.md'\n", None),
         (":::{note} a\n:class: b\nc\n:::\n", ":::{note} a\n:class: b\nC\n:::\n"),
         # Blocks of code and formulas.

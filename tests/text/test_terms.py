@@ -21,8 +21,8 @@ def test_terms_stay_or_are_translated_in_one_way(tmp_path: Path) -> None:
     assert mask_pair(*pair, None, terms.kept) == ("The ⟦1⟧.", "La ⟦1⟧.")
 
 
-@pytest.mark.parametrize("line", ["a\tb\tc", "a\t", "\tb"])
-def test_lines_that_are_no_terms_are_refused(tmp_path: Path, line: str) -> None:
+@pytest.mark.parametrize("line", ["a\tb\tc", "a\t", "\tb", "ok\tb"])
+def test_lines_that_are_no_terms_or_contradict_others_are_refused(tmp_path: Path, line: str) -> None:
     (tmp_path / "terms").write_text(f"ok\n{line}\n")
     with pytest.raises(InputError, match="line 2"):
         Terms.read(tmp_path / "terms")
