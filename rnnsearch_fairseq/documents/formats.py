@@ -1,15 +1,11 @@
 """The formats of documents: PO (gettext), XLIFF (1 and 2), TS (Qt), Markdown and HTML."""
 
 import re
-from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple
 
-from rnnsearch_fairseq.documents.html import read_html
-from rnnsearch_fairseq.documents.markdown import read_markdown
-from rnnsearch_fairseq.documents.po import read_po
 from rnnsearch_fairseq.documents.units import Document
-from rnnsearch_fairseq.documents.xliff import read_xml
 from rnnsearch_fairseq.errors import InputError, quote
 from rnnsearch_fairseq.text.lines import check_rereadable, open_bytes
 
@@ -27,7 +23,7 @@ class Format(NamedTuple):
 
     name: str
     suffixes: tuple[str, ...]
-    read: Callable[[bytes], Document]
+    reader: str  # a module of this folder and its function; lines of text are translated without importing any
     signs: tuple[bytes, ...]  # each text has at least one of them
     marks: tuple[bytes, ...]  # signs of what takes memory in a text
     begin: re.Pattern[bytes] | None = None  # a file that begins so has this format, whatever its name
@@ -37,10 +33,10 @@ class Format(NamedTuple):
 INLINE = (b"*", b"_", b"`", b"[", b"&", b"~", b"\\")  # of Markdown
 XML_ENDINGS = (".xlf", ".xliff", ".sdlxliff", ".mqxliff", ".mxliff", ".ts")
 FORMATS = (
-    Format("PO", (".po", ".pot"), read_po, (b"msgid",), (b"\n",), PO),
-    Format("XLIFF or TS", XML_ENDINGS, read_xml, (b"</source",), (b"<",), XML),
-    Format("Markdown", (".md", ".markdown"), read_markdown, (b"\n", b"|", b"<"), INLINE, bilingual=False),
-    Format("HTML", (".html", ".htm"), read_html, (b"<",), (b"&",), bilingual=False),
+    Format("PO", (".po", ".pot"), "po:read_po", (b"msgid",), (b"\n",), PO),
+    Format("XLIFF or TS", XML_ENDINGS, "xliff:read_xml", (b"</source",), (b"<",), XML),
+    Format("Markdown", (".md", ".markdown"), "markdown:read_markdown", (b"\n", b"|", b"<"), INLINE, bilingual=False),
+    Format("HTML", (".html", ".htm"), "html:read_html", (b"<",), (b"&",), bilingual=False),
 )
 
 
@@ -81,8 +77,10 @@ def read_document(path: Path) -> Document:
     if len(content) > MAX_BYTES or texts > MAX_TEXTS or marks > MAX_MARKS:
         most = f"{MAX_BYTES:,} bytes, {MAX_TEXTS:,} texts or {MAX_MARKS:,} lines, tags, references or other marks"
         raise InputError(f"{path}: has more than {most}; split it")
+    module, function = known.reader.split(":")
+    read = getattr(import_module(f"rnnsearch_fairseq.documents.{module}"), function)
     try:
-        document = known.read(content)
+        document = read(content)
         *_, language, folder, _ = ("", "", *path.absolute().parts)
         # Django leaves the language of a catalog empty.
         return document._replace(language=language) if folder == "LC_MESSAGES" and not document.language else document
