@@ -52,8 +52,10 @@ KEPT_BLOCK = re.compile(
     """,
     re.VERBOSE,
 )
-BLOCK_ENDS = (rb"\{%-? *endNAME\b", rb"\{\{[<%] */ *NAME\b", rb"NAME", rb"\\end\{NAME\}")
-BLOCK_ENDS += (rb"\n[\]\})][^\n]*", rb"\n[ \t]*/?>", rb"[>%]\}\}")
+BLOCK_ENDS = (
+    *(rb"\{%-? *endNAME\b", rb"\{\{[<%] */ *NAME\b", rb"NAME", rb"\\end\{NAME\}"),
+    *(rb"\n[\]\})][^\n]*", rb"\n[ \t]*/?>", rb"[>%]\}\}"),
+)
 MAX_BLOCK = 20_000  # bytes in which a block must end
 FRONT_MATTER = re.compile(rb"(?ms)(?:\xef\xbb\xbf)?(---|\+\+\+)[ \t]*\r?\n(?=[\w\"'\[#]).*?^\1[ \t\r]*$")
 NO_DEFINITION = re.compile(rb"\A:(?![ \t])")  # :rocket: and the like, in which the parser sees a definition

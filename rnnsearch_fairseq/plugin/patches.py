@@ -73,6 +73,8 @@ def resume(load_checkpoint: Callable[..., Any], cfg: Any, trainer: Trainer, **pa
             check_records(source)
             before = torch.load(source, map_location="cpu", mmap=True)
         state, epoch_itr = load_checkpoint(cfg, trainer, **passthrough)
+    except InputError:
+        raise
     except (RuntimeError, OSError, EOFError, AssertionError, KeyError, ValueError, pickle.UnpicklingError) as error:
         if not source.is_file() or isinstance(error, ValueError):  # such as options that exclude each other
             raise InputError(f"training cannot begin ({quote(error)}); give other options") from error

@@ -224,6 +224,8 @@ def test_a_damaged_checkpoint_is_named_and_another_can_be_given(
     assert f"{saved}/other.pt: no such file; give --restore-file {saved}" in missing
     assert "training cannot begin" in train(data, new, "--lr-scheduler", "tri_stage").sentence()
     assert f"{saved} is no file" in train(data, new, "--finetune-from-model", str(saved)).sentence()
+    both = train(data, new, "--finetune-from-model", str(older), "--reset-optimizer").sentence()
+    assert "training cannot begin (--finetune-from-model can not be set" in both
     resumed = train(data, tmp_path, "--restore-file", str(older))
     assert resumed.updates() == unbroken("paper").updates()[5:]
 
