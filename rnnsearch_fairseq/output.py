@@ -88,7 +88,8 @@ def write_folder(out: Path) -> Iterator[Path]:
     try:
         out.mkdir(parents=True, exist_ok=True)
         if inside := sorted(os.listdir(out)):
-            cure = f"remove {new}, which a killed command left" if inside == [".new"] else "give a new folder"
+            cure = f"wait for the command that writes it; if that was killed, remove {new}"
+            cure = cure if inside == [".new"] else "give a new folder"
             raise InputError(f"{out}: is not empty ({quote(', '.join(inside))}); {cure}")
         new.mkdir()
     except OSError as error:
