@@ -53,7 +53,13 @@ def test_files_go_to_a_new_or_empty_folder_together_or_not_at_all(tmp_path: Path
     with write_folder(out) as new:
         (new / "raw").mkdir()
         (new / "raw" / "b.txt").write_text("whole")
-        with pytest.raises(InputError, match=r"out: is not empty \(\.new\); remove .*\.new"), write_folder(out):
+        with (
+            pytest.raises(
+                InputError,
+                match=r"out: is not empty \(\.new\); wait for the command that writes it; if that was killed, remove .*\.new",
+            ),
+            write_folder(out),
+        ):
             pass
     assert sorted(out.rglob("*")) == [out / "raw", out / "raw" / "b.txt"]
     with pytest.raises(InputError, match=r"out: is not empty \(raw\)"), write_folder(out):
