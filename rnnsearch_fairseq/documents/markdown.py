@@ -44,21 +44,19 @@ ADMONITION = (
 )
 FENCE = re.compile(ADMONITION.encode() + rb"|:{3,}\{[\w-]+\}.*")
 OPTION = re.compile(rb":[\w-]+:(?:[ \t].*)?")
-# The first lines of blocks that stay, and how the blocks end: code of Jekyll and Hugo, comments, formulas, and what
-# stands on several lines, code of MDX, tags of its components, and templates of Hugo.
-KEPT_BLOCK = re.compile(
-    rb"""\{%-?\ *(highlight|comment)\b.* | \{\{[<%]\ *(highlight)\b.* | (\$\$)(?!.*\$\$).* | \\begin\{(\w+\*?)\}.*
-    | (import|export)\ .*[\[\{(] | <([A-Z][\w.]*)[^<>]* | (\{\{)[<%](?!.*\}\}).*
-    """,
-    re.VERBOSE,
+# Blocks that stay: the pattern of their first line, with a NAME as its group, and how they end.
+KEPT_BLOCKS = (
+    (rb"\{%-? *(highlight|comment)\b.*", rb"\{%-? *endNAME\b"),  # of Jekyll
+    (rb"\{\{[<%] *(highlight)\b.*", rb"\{\{[<%] */ *NAME\b"),  # of Hugo
+    (rb"(\$\$)(?!.*\$\$).*", rb"NAME"),  # formulas
+    (rb"\\begin\{(\w+\*?)\}.*", rb"\\end\{NAME\}"),
+    (rb"(import|export) .*[\[\{(]", rb"\n[\]\})][^\n]*"),  # code of MDX on several lines
+    (rb"<([A-Z][\w.]*)[^<>]*", rb"\n[ \t]*/?>"),  # a tag of a component on several lines
+    (rb"(\{\{)[<%](?!.*\}\}).*", rb"[>%]\}\}"),  # a template of Hugo on several lines
 )
-BLOCK_ENDS = (
-    *(rb"\{%-? *endNAME\b", rb"\{\{[<%] */ *NAME\b", rb"NAME", rb"\\end\{NAME\}"),
-    *(rb"\n[\]\})][^\n]*", rb"\n[ \t]*/?>", rb"[>%]\}\}"),
-)
+KEPT_BLOCK = re.compile(b"|".join(begin for begin, _ in KEPT_BLOCKS))
 MAX_BLOCK = 20_000  # bytes in which a block must end
 FRONT_MATTER = re.compile(rb"(?ms)(?:\xef\xbb\xbf)?(---|\+\+\+)[ \t]*\r?\n(?=[\w\"'\[#]).*?^\1[ \t\r]*$")
-NO_DEFINITION = re.compile(rb"\A:(?![ \t])")  # :rocket: and the like, in which the parser sees a definition
 PREFIX = re.compile(rb"[ \t>]*")
 LINE_END = re.compile(r"(?<![ \t])[ \t]*[\r\n][ \t\r\n>]*")
 MARK = re.compile(rb"(?:[?!][ \t]+)?[A-Z]{2,}:(?:[ \t]+|[ \t]*\r?\n[ \t>]*|$)")  # NOTE:
@@ -96,10 +94,11 @@ def _read_lines(content: bytes) -> tuple[str, dict[int, Place]]:
         is_option = 0 < indent <= len(prefix) or (in_head and OPTION.fullmatch(text))
         in_head = bool(FENCE.fullmatch(text) or (in_head and is_option))
         if start >= block_end and (begin := KEPT_BLOCK.fullmatch(text)):
-            ending = BLOCK_ENDS[begin.lastindex - 1].replace(b"NAME", re.escape(begin[begin.lastindex]))
+            name = begin[begin.lastindex]
+            ending = KEPT_BLOCKS[begin.lastindex - 1][1].replace(b"NAME", re.escape(name))
             closing = re.compile(ending).search(content, start + len(text), start + MAX_BLOCK)
             block_end = closing.end() if closing else block_end
-            names.add(begin[begin.lastindex])
+            names.add(name)
         if is_option or start < block_end or (text.startswith(b"</") and text[2:-1] in names):
             pass
         elif in_head:
@@ -112,7 +111,8 @@ def _read_lines(content: bytes) -> tuple[str, dict[int, Place]]:
             if title[2] and b"[" not in title[2] and LETTER.search(title[2].decode()):
                 titles[start + len(title[1]) + len("- ")] = start + title.start(2), start + title.end(2)
         elif not KEPT_LINE.fullmatch(text):
-            changed = NO_DEFINITION.sub(b".", text)
+            # In :rocket: and the like, the parser would see a definition.
+            changed = b"." + text[1:] if text.startswith(b":") and text[1:2] not in (b" ", b"\t") else text
         if not is_option:
             indent = (len(prefix) + 4) * text.startswith((b":::", b"///"))
         lines.append(prefix + changed + line[len(prefix) + len(text) :])

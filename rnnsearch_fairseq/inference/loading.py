@@ -222,9 +222,11 @@ def _fill(network: nn.Module, tensors: dict[str, Tensor]) -> None:
     expected = network.state_dict(keep_vars=True)
     first_names = shared_names(expected)
     for name, first in first_names.items():
-        # A folder stores a shared matrix once, under its first name.
-        shared = tensors.setdefault(name, tensors[first]) if first in tensors else None
-        if shared is not tensors.get(first) and not torch.equal(shared, tensors[first]):
+        if first not in tensors:
+            continue
+        if name not in tensors:  # a folder stores a shared matrix once, under its first name
+            tensors[name] = tensors[first]
+        elif name != first and not torch.equal(tensors[name], tensors[first]):
             raise InputError(f"it was trained with another architecture: {name} is not {first} there")
     check_parameters(tensors, expected)
     loaded = {
