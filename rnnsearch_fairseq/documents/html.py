@@ -18,9 +18,10 @@ from xml.sax.saxutils import escape
 
 from turbohtml import parse, tokenize, unescape
 
-from rnnsearch_fairseq.documents.units import SHOWN, Document, Page, Part, Place, Unit
+from rnnsearch_fairseq.documents.units import FRONT_MATTER, SHOWN, Document, Page, Part, Place, Unit
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.text.markup import LETTER
+from rnnsearch_fairseq.text.passage import LEFT_CLASS
 
 # Elements inside a text; the others begin and end texts.
 INLINE = {
@@ -54,7 +55,8 @@ def read_html(content: bytes) -> Document:
     page = Page(content)
     if encoding := XML_ENCODING.match(content):
         page.declared.append((encoding.span(1), "utf-8"))
-    units = [*html_units(page, (0, len(content)), is_page=True)]
+    front = FRONT_MATTER.match(content)
+    units = [*html_units(page, (front.end() if front else 0, len(content)), is_page=True)]
     return Document(page, units, source=page.language)
 
 
@@ -63,7 +65,7 @@ def html_units(page: Page, place: Place, is_page: bool = False) -> Iterator[Unit
     # Latin-1 has a character for each byte, and HTML's signs are those of ASCII. turbohtml reads all ends of lines as
     # "\n", and its tokenizer passes over "</>".
     text = page.content[slice(*place)].decode("latin-1")
-    text = text.replace("\r\n", " \n").replace("\r", "\n").replace("</>", "<!>")
+    text = text.replace("\r\n", " \n").replace("\r", "\n").replace("</>", "<!>").replace("<%", "<?")
     _check_tags(text, is_page)
     kept, last = dict[int, int](), 0  # where elements that are not translated begin and end
     # Elements that do not matter here are left out, since each takes memory.
@@ -150,8 +152,8 @@ def _tokens(text: str) -> Iterator[tuple[int, int, Any]]:
 
 def _is_kept(element: Any) -> bool:
     """Whether what an element holds is not translated."""
-    marked = element.attrs.get("translate", "").lower() == "no" or element.has_class("notranslate")
-    return element.tag in KEPT or marked
+    is_left = any(map(LEFT_CLASS.fullmatch, element.attrs.get("class", ())))
+    return element.tag in KEPT or is_left or element.attrs.get("translate", "").lower() == "no"
 
 
 def _text_part(place: Place, text: str, kind: str, is_alone: bool) -> Part:

@@ -18,7 +18,7 @@ from typing import Any
 from pyromark import Options, events_with_range
 
 from rnnsearch_fairseq.documents.html import html_units
-from rnnsearch_fairseq.documents.units import SHOWN, Document, Page, Part, Place, Unit
+from rnnsearch_fairseq.documents.units import FRONT_MATTER, SHOWN, Document, Page, Part, Place, Unit
 from rnnsearch_fairseq.text.markup import LETTER
 
 OPTIONS = Options.ENABLE_TABLES | Options.ENABLE_FOOTNOTES | Options.ENABLE_DEFINITION_LIST
@@ -27,11 +27,12 @@ INLINE = {"Emphasis", "Strong", "Strikethrough", "Link", "Image"}
 BREAKS = {"SoftBreak", "HardBreak"}
 # Lines that stay, after blanks and signs of quotations, and end a paragraph.
 KEPT_LINE = re.compile(
-    rb"""(?::{3,}|/{3,}).* | \[![\w-]+\].* | \*\[[^\]]+\]:.*     # ::: note, /// note, [!NOTE], an abbreviation
+    rb"""(?::{3,}|/{3,}).* | \[!\w[^\]]*\].* | \*\[[^\]]+\]:.*     # ::: note, /// note, [!NOTE], an abbreviation
     | import\b.*['"];? | export\ (?:const|default)\b.* | -+8<-+.*     # of MDX, and what MkDocs includes
     | \[{1,2}_?(?i:toc)_?\]{1,2} | \{:?\ ?[\#.:][^{}]*\} | \([\w:.-]+\)=     # [TOC], attributes, a target of MyST
     | \{%.*%\} | \{\{.*\}\} | \{\#.*\#\} | \$\$.+\$\$ | \[[^\]]+\]:\ *\{[\{%].*     # templates, and links to them
     | %(?:\ .*|%.*%)? | \+{3}.* | \{/\*.*\*/\}     # comments and block metadata of MyST, Obsidian and MDX
+    | [a-z][\w-]*::\ .* | \[/\w+\] | \[\w+=[^\]]*\]     # properties of Logseq, and blocks of Discourse
     """,
     re.VERBOSE,
 )
@@ -53,14 +54,15 @@ KEPT_BLOCKS = (
     (rb"(import|export) .*[\[\{(]", rb"\n[\]\})][^\n]*"),  # code of MDX on several lines
     (rb"<([A-Z][\w.]*)[^<>]*", rb"\n[ \t]*/?>"),  # a tag of a component on several lines
     (rb"(\{\{)[<%](?!.*\}\}).*", rb"[>%]\}\}"),  # a template of Hugo on several lines
+    (rb"(\+)[-=:+]{3,}\+", rb"\n[ \t]*(?:\n|\Z)"),  # a table of Pandoc
+    (rb"(:{3,}) ?mermaid", rb"\n[ \t]*NAME"),  # of Azure DevOps
 )
 KEPT_BLOCK = re.compile(b"|".join(begin for begin, _ in KEPT_BLOCKS))
 MAX_BLOCK = 20_000  # bytes in which a block must end
-FRONT_MATTER = re.compile(rb"(?ms)(?:\xef\xbb\xbf)?(---|\+\+\+)[ \t]*\r?\n(?=[\w\"'\[#]).*?^\1[ \t\r]*$")
 PREFIX = re.compile(rb"[ \t>]*")
 LINE_END = re.compile(r"(?<![ \t])[ \t]*[\r\n][ \t\r\n>]*")
 MARK = re.compile(rb"(?:[?!][ \t]+)?[A-Z]{2,}:(?:[ \t]+|[ \t]*\r?\n[ \t>]*|$)")  # NOTE:
-ATTRIBUTES = re.compile(rb"\{:?[ ]?[#.][^{}\n]*\}")  # # Heading {#id}
+ATTRIBUTES = re.compile(rb"\{[^{}\n]*\}")  # # Heading {#id}
 BREAK = re.compile(rb"[ \t]*\\?\r?\n?[ \t>]*")
 REFERENCE = re.compile(r"\[([^\[\]]*)\]\[[^\[\]]*\]")  # whose target is on another page
 NAME = re.compile(r"[*_`]*[a-z][\w.:-]*[*_`]*")

@@ -11,6 +11,11 @@ from typing import Any, NamedTuple
 from rnnsearch_fairseq.errors import quote
 from rnnsearch_fairseq.text.language import language_code
 
+# The head of a page, for the program that builds a site: between two lines of dashes or pluses, or lines "Title: ...".
+FRONT_MATTER = re.compile(
+    rb"""(?ms)(?:\xef\xbb\xbf)?(?:(---|\+\+\+)[ \t]*\r?\n(?=[\w"'\[#]).*?^\1[ \t\r]*$"""
+    rb"""|(?:[A-Z]\w*:[ \t][^\n]*\n){2,}(?=\r?\n))"""
+)
 SHOWN = re.compile(r"(<[^<>]*>|&[^&;\s]*;|\n)")  # the form of a tag, of a reference and of a hard line break
 WRONG_TAGS = "its translation lacks or adds tags, or has them in another order"
 Place = tuple[int, int]  # where a part of a page begins and ends, in bytes

@@ -54,6 +54,7 @@ KEPT, SHOWN, PART, BOUNDARY = "KEPT", "SHOWN", "PART", "BOUNDARY"
 # often each construct occurs, and how often translators keep it.
 TABLE = [
     ("symbol", KEPT, r"⟦\d+⟧"),
+    ("format", KEPT, r"\A(?:(?P<letter>[a-zA-Z])(?P=letter){0,4}(?:[\s/.,:-]+|\Z)){2,12}\Z"),  # of a date: h:mm a
     ("prompt", KEPT, r"(?m:^\$\ (?=[^\n]*(?:[/=|&_<>]|\s-|\.\w))[a-z./][^\n]*)"),  # a command with a sign of code
     ("code", KEPT, r"```(?:[^`]|`(?!``))*``` | ``(?:[^`]|`(?!`))+``"),
     ("role", KEPT, rf"(?!:(?:{LABELS}):){ROLE}`[^`<>]+` | \{{[\w:+-]{{1,40}}\}}`(?:[^`<>]+`|(?=[^`<>]+<[^`<>]+>`))"),
@@ -66,6 +67,7 @@ TABLE = [
     ("address", KEPT, r"""\](?:\([^()\s]*(?:\s"[^"\n]*")?\)|\[[^\[\]\n]{0,60}\])"""),
     ("note", KEPT, r"\[\^\w+\] | \[(?:\d+|\#\w*|\*)\]_ | !?\[\[[^\[\]\n]{1,200}\]\]"),
     ("tag", KEPT, r"</?[a-zA-Z][^\s<>]*(?=\s?/?>|\s[^<>=]*=)[^<>]*> | <(?:!--|[%?])[^<>]*> | </?\d+/?>"),
+    ("section", KEPT, r"<!\[CDATA\[ | \]\]> | '{3}"),  # of XML, and bold type of MediaWiki
     ("entity", KEPT, r"&lt;/?[a-zA-Z][^\n<>&]{0,200}&gt; | &(?:amp;)*(?:[a-zA-Z]\w{1,30}|\#[xX]?[0-9a-fA-F]{1,7});"),
     ("bracket", KEPT, rf"\[/?(?:{BRACKETS})(?:=[^\[\]\n]*)?\](?!\() | \[/?\w+\s\w+=[^\[\]\n]*\]"),
     ("template", KEPT, r"\{\{\{?[^{}]*\}\}\}? | \{[%#$][^{}]*\}"),
@@ -123,7 +125,7 @@ NUMBER = re.compile(
 SYMBOL = re.compile(r"(\s?)(⟦\d+⟧)")
 RUN = re.compile(r"\w+|[^\w\s]+")
 BETWEEN = re.compile(r"[^\w,;]?")  # joins two spans
-QUOTES = {"'": "'", '"': '"', "“": "”", "‘": "’", "«": "»"}
+QUOTES = {"'": "'", "`": "'", '"': '"', "“": "”", "‘": "’", "«": "»"}
 MARKS = ("Mn", "Mc", "Me", "Cf")  # Unicode's categories of what belongs to the letter before it
 SIGNS = ("So", "Sm")  # and of signs that models do not know
 PUNCTUATION = frozenset(".,;:!?'\"()[]-–—*_`")
@@ -156,8 +158,14 @@ class Scan(NamedTuple):
 
 
 def known_characters(symbols: Sequence[str]) -> set[str]:
-    """The characters that a model can read: those in the symbols of its source vocabulary, and those of ASCII."""
-    return set(chain(map(chr, range(128)), *symbols))
+    """The characters that a model can read: those in the symbols of its source vocabulary, and those of ASCII.
+
+    If less than a hundredth of the symbols have a letter that is not Latin, these do not count: a model that has read
+    "中文" somewhere cannot read Chinese.
+    """
+    foreign = {symbol for symbol in symbols if any(map(_is_foreign, symbol))}
+    reads_others = 100 * len(foreign) >= len(symbols)
+    return set(chain(map(chr, range(128)), *(symbols if reads_others else {*symbols} - foreign)))
 
 
 def has_code(text: str) -> bool:
@@ -329,12 +337,17 @@ def _without_small_words(token: str) -> tuple[tuple[int, int], ...]:
     return ((start, start + len("-".join(words[first : last + 1]))),)
 
 
+def _is_foreign(character: str) -> bool:
+    """Whether a character is a letter of another script than the Latin one."""
+    return character.isalpha() and not unicodedata.name(character, "LATIN").startswith("LATIN")
+
+
 def _find_unknown(text: str, known: Container[str]) -> Iterator[tuple[int, int]]:
     """Words with a character that is unknown, or of another script in a Latin text, and signs that are unknown."""
     latin = 2 * len(ASCII_LETTER.findall(text)) > len(LETTER.findall(text))
 
     def is_unknown(character: str) -> bool:
-        if latin and character.isalpha() and not unicodedata.name(character, "LATIN").startswith("LATIN"):
+        if latin and _is_foreign(character):
             return True
         return not all(part in known for part in unicodedata.normalize("NFKC", character))
 

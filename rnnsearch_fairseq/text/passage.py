@@ -27,7 +27,11 @@ CODE_TAGS = re.compile(
     "app|classname|cmd|code|codeblocks?|command|constant|envar|file|filename|function|img|input|kbd|key|literal|math"
     "|methodname|option|package|parameter|pre|samp|script|style|sys|systemitem|tt|userinput|var|varname"
 )
-LEFT = re.compile(r"""translate=["']no|class=["'][^"']*\bnotranslate""")
+# Classes of elements that hold code, or whose text is the name of an icon.
+LEFT_CLASS = re.compile(
+    r"notranslate|sig|(?:member|type)-signature|code-header|fragment|memproto|material-(?:icons|symbols)[\w-]*"
+)
+LEFT = re.compile(rf"""translate=["']no|class=["'](?:[^"']*\s)?(?:{LEFT_CLASS.pattern})["'\s]""")
 BEGINNINGS = {"ept": "bpt", "ex": "bx", "ec": "sc", "em": "sm"}  # of elements of XLIFF that do not hold their text
 ANGULAR = re.compile(r'<x id="(START|CLOSE)_(\w+)"')
 BLOCK = re.compile(r"\{(?:%-?\s*|\{[#/])(\w+)")  # {% if and {{#if
@@ -136,10 +140,10 @@ def _paired(found: Scan) -> Iterator[tuple[int, int, int, int]]:
         for back, (other, start, first) in enumerate(reversed(opened[-MAX_DEPTH:]), 1):
             if name and name == other:
                 del opened[-back:]
-                if name in EMPHASIS and text[first].islower():  # a part of the sentence around it
-                    break
                 # The title of a link such as [title][] is its target.
                 code = CODE_TAGS.fullmatch(name) or text.startswith("][]", begin) or LEFT.search(text, start, first)
+                if name in EMPHASIS and text[first].islower() and not code:  # a part of the sentence around it
+                    break
                 yield start, *((stop, stop) if code else (first, begin)), stop
                 break
 

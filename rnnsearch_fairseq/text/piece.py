@@ -26,6 +26,7 @@ NUMBERS = "100", "15", "24", "5", "12"
 NUMBER = re.compile(rf"(?<![\d⟦])(?:{'|'.join(NUMBERS)})(?!\d)")
 PAIRED_TAG = re.compile(r"<(/?)(\w[\w:.-]*)[^<>]*(?<!/)>")
 ELEMENT = re.compile(r"<(\w+)(?:\s[^<>]*)?>([^<>]*)</\1>")  # one without others inside
+BOLD = "'''"  # of MediaWiki
 STARS = "**"  # which the model reads in the place of tags of emphasis, since it knows them better
 ATTACHED = re.compile(r"(?<=[\w.,;!?)])⟦\d⟧")  # right after a word or a full stop, as the number of a footnote
 QUOTED = re.compile(r"(?<!\w)'[^'\n]{1,80}'(?!\w)|\"[^\"\n]*\"|«[^«»\n]*»|“[^“”\n]*”")
@@ -83,7 +84,7 @@ class Piece:
         counted: ``masked`` with numbers in place of the placeholders that stand for numbers, and two stars in place of
             tags of emphasis and of three stars; None: there are none.
         counts: for each number in ``counted`` that stands for a placeholder, the symbol in ``masked`` that does.
-        emphasis: the symbols of the start tag and the end tag, or three stars twice.
+        emphasis: what begins and ends emphasis in ``masked``: two symbols, or three stars twice.
         spans: what the symbols in ``masked`` stand for.
     """
 
@@ -108,10 +109,13 @@ class Piece:
         self.counted = counted if counted != self.masked else None
 
     def _find_emphasis(self, numbered: Mapping[str, str]) -> list[str]:
-        """The symbols of a start tag and an end tag of emphasis, or three stars twice, if it is the only emphasis."""
+        """What begins and ends the only emphasis: the symbols of tags or of MediaWiki's sign, or three stars."""
         runs = STAR_RUN.findall(self.masked)
         if {*runs} == {"***"} and len(runs) % 2 == 0:
             return ["***", "***"]
+        for symbol, span in numbered.items():
+            if span == BOLD and not runs and self.masked.count(symbol) % 2 == 0:
+                return [symbol, symbol]
         matches = [(symbol, PAIRED_TAG.fullmatch(span)) for symbol, span in numbered.items()]
         tags = {symbol: tag[1] for symbol, tag in matches if tag and tag[2] in EMPHASIS}
         if [*tags.values()] != ["", "/"] or "*" in self.masked:

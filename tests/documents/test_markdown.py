@@ -77,9 +77,12 @@ SHORT = "[a b]: x\n[`c`]: x\n[d e]: x\n[g]: x\n"
         ("<A\n  b='c'\n>\nd\n</A>\n{{< e\n  f='g'\n>}}\n", "<A\n  b='c'\n>\nD\n</A>\n{{< e\n  f='g'\n>}}\n"),
         ("a\n\n:b: c\n\n[d]: {{< e f >}}\n[g]: {% h %}\n", "A\n\n:B: C\n\n[d]: {{< e f >}}\n[g]: {% h %}\n"),
         ("% a\nb\n+++ c\nd\n{/* e */}\n%% f %%\n", "% a\nB\n+++ c\nD\n{/* e */}\n%% f %%\n"),
+        ("Title: A\nDate: 1\n\n> [!div class='a']\n> b\n", "Title: A\nDate: 1\n\n> [!div class='a']\n> B\n"),
+        ("[details='a']\nb\n[/details]\nc:: d\n", "[details='a']\nB\n[/details]\nc:: d\n"),
         ("import A from './a';\nexport const b = 1;\n--8<-- 'c.md'\n", None),
         (":::{note} a\n:class: b\nc\n:::\n", ":::{note} a\n:class: b\nC\n:::\n"),
         # Blocks of code and formulas.
+        ("+---+\n| a |\n+---+\n\n::: mermaid\nb\n:::\nc\n", "+---+\n| a |\n+---+\n\n::: mermaid\nb\n:::\nC\n"),
         ("{% highlight a %}\nb\n\n  c\n{% endhighlight %}\n", None),
         ("a\n$$\nb c\n$$\nd\n\n$$ e\nf $$\n\n$$\ng\n", "A\n$$\nb c\n$$\nD\n\n$$ e\nf $$\n\n$$ G\n"),
         ("\\begin{a*}\nb &= c\n\\end{a*}\nd\n", "\\begin{a*}\nb &= c\n\\end{a*}\nD\n"),
@@ -90,6 +93,7 @@ SHORT = "[a b]: x\n[`c`]: x\n[d e]: x\n[g]: x\n"
         ("é a\n-\n", '<a id="é-a"></a><a id="e-a"></a>É A\n-\n'),
         ("# a [b][c]\n", '# <a id="a-b"></a>A [B][C]\n'),
         ("# a b\n# a b\n", '# <a id="a-b"></a>A B\n# <a id="a-b-1"></a><a id="a-b_1"></a>A B\n'),
+        ("# a b {-}\n", '# <a id="a-b"></a>A B {-}\n'),
         ("# A b {#c}\n\n# d e {: .f }\n", '# A B {#c}\n\n# <a id="d-e"></a>D E {: .f }\n'),
     ],
 )  # fmt: skip

@@ -60,6 +60,8 @@ from tests.trained import SHIPPED_MODEL, needs_shipped_model
         ("It is {a}{b}, {{ size }} {{ unit }} or </kbd>+<kbd>", "{a}{b}|{{ size }} {{ unit }}|</kbd>+<kbd>"),
         ("'%s'/%s, %d, then [![a](b)", "'%s'/%s|%d|[![|](b)"),
         ("It costs 5 €, or £ 4.", "€|£"),
+        ("h:mm a", "h:mm a"),
+        ("Open `%s' or <![CDATA[it]]>", "`%s'|<![CDATA[|]]>"),
         ("95 % d'intervalles de 5 s", ""),
     ],
 )

@@ -34,6 +34,7 @@ CLAUSES = [f"{{a{number}}} or {{b{number}}}," for number in range(6)]  # over 9 
         ('Set <sm id="1" translate="no"/>NAME<em startRef="1"/>', ["Set ⟦1000⟧"]),
         ("First.\\n\\nSecond.\\r\\nThird:\\tIt is in C:\\new", ["First.", "Second.", "Third:", "It is in C:\\new"]),
         ("Text Files (*.txt);;All Files (*)", ["Text Files (*.txt)", "All Files (*)"]),
+        ('Use <i class="material-icons">home</i>.', ["Use ⟦1000⟧."]),
         ("Keep ⟦1000⟧ in <b>Mind</b>", ["Keep ⟦1000⟧ in ⟦1001⟧", "Mind"]),
         ("```\ndef f(x):\n```", []),
         ("%s: 1,000 \n--all", []),

@@ -101,7 +101,8 @@ def test_stars_stand_for_tags_of_emphasis() -> None:
     written = piece.restore("Soyez ** gras** ou **non**", counted=True)
     assert written == 'Soyez <b class="x">gras</b> ou <b class="x">non</b>'
     assert piece.restore("Soyez **gras** ou non", counted=True) is None
-    for other in ("Be <b>bold</b> or <i>not</i>", "Be <b>*bold*</b>", "Be </b>bold<b>", "A <a>b</a>"):
+    assert Piece("A '''b''' or '''c'''", FRENCH).counted == "A **b** or **c**"
+    for other in ("A '''b", "Be <b>bold</b> or <i>not</i>", "Be <b>*bold*</b>", "Be </b>bold<b>", "A <a>b</a>"):
         assert Piece(other, FRENCH).counted is None
 
 
