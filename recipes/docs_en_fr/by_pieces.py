@@ -15,7 +15,7 @@ import numpy as np
 from recipes.reproduce.bleu import scored_by_bleu
 from recipes.reproduce.bootstrap import Difference, draw
 from recipes.reproduce.document import table
-from recipes.reproduce.runs import PHRASE_BASED, BahdanauRuns, mean_by_seed, translations_by_seed
+from recipes.reproduce.runs import PHRASE_BASED, BahdanauRuns, bleu_by_seed
 from rnnsearch_fairseq.command_line import make_parser, program
 
 LIMIT = 50  # pieces
@@ -45,12 +45,7 @@ def differences_within(seeds: Sequence[BahdanauRuns], penalised: bool = True) ->
     within = {number for number, pair in enumerate(sides) if max(len(side.split()) for side in pair) <= LIMIT}
     known = set(seeds[0].known or ())
     short, long = (sorted(within.intersection(test.select_length(*span))) for span in ((0, SHORT - 1), (SHORT,)))
-
-    def score(name: str, numbers: Sequence[int], drawn: np.ndarray, banned: bool = False) -> np.ndarray:
-        runs = translations_by_seed(seeds, name, banned)
-        scored = [(seed, scored_by_bleu(lines, test.reference_words, penalised)) for seed, lines in runs]
-        return mean_by_seed([(seed, run.on(numbers).scores(drawn)) for seed, run in scored])
-
+    score = partial(bleu_by_seed, seeds, penalised=penalised)
     drawn = draw(len(short), len(long))
     search, encdec = (
         score(name, long, drawn[1]) - score(name, short, drawn[0]) for name in ("RNNsearch-50", "RNNencdec-50")
@@ -58,7 +53,7 @@ def differences_within(seeds: Sequence[BahdanauRuns], penalised: bool = True) ->
     what = f"BLEU on {len(long)} long messages minus BLEU on {len(short)} short ones"
     lines = [f"RNNsearch-50 and RNNencdec-50, {what}: {Difference.between(search, encdec)}"]
     for where, numbers in (("within", sorted(within & known)), ("beyond", sorted(known - within))):
-        of_known = partial(score, numbers=numbers, drawn=draw(len(numbers))[0], banned=True)
+        of_known = partial(score, sentences=numbers, drawn=draw(len(numbers))[0], banned=True)
         apart = Difference.between(of_known("RNNsearch-50"), of_known(PHRASE_BASED), is_fixed=True)
         lines.append(f"RNNsearch-50 and Moses, {len(numbers)} messages {where} the limit: {apart}")
     return lines

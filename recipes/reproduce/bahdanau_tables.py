@@ -7,19 +7,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from recipes.reproduce.bleu import scored_by_bleu
+from recipes.reproduce.bootstrap import draw
 from recipes.reproduce.compare import HOW, comparison
 from recipes.reproduce.document import Section, escape, missing, table
-from recipes.reproduce.epochs import best_epoch, read_log, read_seed, read_train_log
-from recipes.reproduce.runs import (
-    BANNED,
-    FAIRSEQ,
-    LOG,
-    PHRASE_BASED,
-    TRANSLATIONS,
-    BahdanauRuns,
-    mean_by_seed,
-    translations_by_seed,
-)
+from recipes.reproduce.epochs import best_epoch, read_log, read_train_log
+from recipes.reproduce.runs import BANNED, FAIRSEQ, LOG, PHRASE_BASED, TRANSLATIONS, BahdanauRuns, bleu_by_seed
 from recipes.reproduce.systems import Translations, join_pieces
 
 EXAMPLES = 3  # sentences of Table 3
@@ -83,7 +75,7 @@ def table_2(runs: BahdanauRuns) -> Section:
         best = best_epoch(epochs) or last
         nll = (best.train_nll_sentence, best.dev_nll_sentence)
         numbers = [NONE if number is None else f"{number:.2f}" for number in nll]
-        begin = [name, read_seed(path) or NONE, f"{last.updates:,}", str(last.number), f"{hours:.2f}"]
+        begin = [name, runs.seeds[name] or NONE, f"{last.updates:,}", str(last.number), f"{hours:.2f}"]
         rows.append([*begin, device(path), str(best.number), *numbers])
     header = ["model", "seed", "updates", "epochs", "hours", "device", "best epoch", "train NLL", "dev NLL"]
     how = (
@@ -129,10 +121,6 @@ def significance(seeds: Sequence[BahdanauRuns]) -> Section:
     names = dict.fromkeys(name for runs in seeds for name in runs.systems)
     if len(names) < 2:
         return "Significance", ["Not compared: it takes two systems."]
-    references = seeds[0].test.reference_words
-    runs_of = {name: translations_by_seed(seeds, name) for name in names}
-    scores = {
-        name: mean_by_seed([(seed, scored_by_bleu(lines, references).resampled) for seed, lines in of])
-        for name, of in runs_of.items()
-    }
+    sentences = range(len(seeds[0].test))
+    scores = {name: bleu_by_seed(seeds, name, sentences, *draw(len(sentences))) for name in names}
     return "Significance", [comparison(scores, [PHRASE_BASED])[1], HOW]

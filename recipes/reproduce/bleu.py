@@ -12,11 +12,6 @@ OPTIONS = {"tokenize": "none", "force": True}
 OF_SENTENCES = BLEU(**OPTIONS, effective_order=True)
 
 
-def bleu(hypotheses: Sequence[str], references: Sequence[str]) -> float:
-    """BLEU in percent."""
-    return BLEU(**OPTIONS).corpus_score(hypotheses, [references]).score
-
-
 def scored_by_bleu(hypotheses: Sequence[str], references: Sequence[str], penalised: bool = True) -> Scored:
     """Count the statistics of BLEU; unless ``penalised``, BLEU has no brevity penalty."""
     counts = [_count(*pair) for pair in zip(hypotheses, references, strict=True)]

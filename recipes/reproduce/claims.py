@@ -7,19 +7,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from recipes.reproduce.bleu import scored_by_bleu
-from recipes.reproduce.bootstrap import ABOVE, HOLM, INTERVAL, PAIRED, SEEDS, Difference, Scored, decide, draw, in_words
+from recipes.reproduce.bootstrap import ABOVE, HOLM, INTERVAL, PAIRED, SEEDS, Difference, decide, draw, in_words
 from recipes.reproduce.by_length import WIDTH, span
 from recipes.reproduce.document import Section, bullets, escape
-from recipes.reproduce.runs import (
-    BANNED,
-    OTHERS,
-    PHRASE_BASED,
-    TRANSLATIONS,
-    BahdanauRuns,
-    mean_by_seed,
-    translations_by_seed,
-)
+from recipes.reproduce.runs import BANNED, OTHERS, PHRASE_BASED, TRANSLATIONS, BahdanauRuns, bleu_by_seed
 
 MIN_SENTENCES = 20  # to test a claim on
 MIN_BLEU = 5  # below it nothing is decided
@@ -153,7 +144,6 @@ class Judge:
         }
         tested = [part for part, sentences in self.parts.items() if len(sentences) >= MIN_SENTENCES]
         self.drawn = dict(zip(tested, draw(*(len(self.parts[part]) for part in tested))))
-        self._scored = cache(self._score)
         self._bleu = cache(self._score_part)
 
     def judge(self, tests: Sequence[Test]) -> list[str]:
@@ -186,7 +176,11 @@ class Judge:
     def _lacking(self, pair: tuple[Quantity, Quantity]) -> list[str]:
         """What a test misses: files, or sentences."""
         used = [(of.name, part) for of in pair for part in (of.part, of.to) if part]
-        absent = [_missing_file(name, part) for name, part in used if not self._scored(name, part == KNOWN)]
+        absent = []
+        for name, part in used:
+            file = BANNED if part == KNOWN else TRANSLATIONS
+            if not any(name in (runs.banned if part == KNOWN else runs.systems) for runs in self.seeds):
+                absent.append(f"no {OTHERS}/{name}" if name == PHRASE_BASED else f"no {file} of {name}")
         return absent or [f"{part}: {len(self.parts[part])}" for _, part in used if part not in self.drawn]
 
     def _measure(self, first: Quantity, second: Quantity) -> tuple[Difference, str]:
@@ -207,16 +201,10 @@ class Judge:
         loss = begin - self._bleu(quantity.name, quantity.to)
         return 100 * loss / begin if quantity.percent else loss
 
-    def _score(self, name: str, banned: bool, beside: str = "") -> list[tuple[str, Scored]]:
-        references = self.test.reference_words
-        seeds = [runs for runs in self.seeds if not beside or beside in runs.folders]
-        translations = translations_by_seed(seeds, name, banned)
-        return [(seed, scored_by_bleu(lines, references, self.penalised)) for seed, lines in translations]
-
     def _score_part(self, name: str, part: str, beside: str = "") -> np.ndarray:
         """The BLEU on a part of the test set: a row for each seed, a column for each row of a draw."""
-        runs = self._scored(name, part == KNOWN, beside)
-        return mean_by_seed([(seed, run.on(self.parts[part]).scores(self.drawn[part])) for seed, run in runs])
+        seeds = [runs for runs in self.seeds if not beside or beside in runs.folders]
+        return bleu_by_seed(seeds, name, self.parts[part], self.drawn[part], part == KNOWN, self.penalised)
 
 
 def margin(difference: Difference) -> float:
@@ -246,10 +234,3 @@ def claims(seeds: Sequence[BahdanauRuns], longest: float = inf) -> list[Section]
 def _section(title: str, how: str, judge: Judge, by_place: Mapping[str, Sequence[Test]]) -> Section:
     lines = {place: judge.judge(tests) for place, tests in by_place.items()}
     return title, [escape(how), *(block for place, of in lines.items() if of for block in (escape(place), bullets(of)))]
-
-
-def _missing_file(name: str, part: str) -> str:
-    """The file that a claim misses of a system."""
-    if name == PHRASE_BASED:
-        return f"no {OTHERS}/{name}"
-    return f"no {BANNED if part == KNOWN else TRANSLATIONS} of {name}"

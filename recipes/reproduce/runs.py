@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from recipes.reproduce.bleu import scored_by_bleu
 from recipes.reproduce.epochs import read_seed
 from recipes.reproduce.systems import Links, TestSet, read_links, read_parallel, read_systems, strongest_links
 from rnnsearch_fairseq.errors import InputError
@@ -74,6 +75,11 @@ class BahdanauRuns:
         return absent
 
     @cached_property
+    def seeds(self) -> dict[str, str]:
+        """The seed of each model's training, as its log has it."""
+        return {name: read_seed(path) for name, path in self.with_file(LOG).items()}
+
+    @cached_property
     def links(self) -> dict[str, list[Links]]:
         """Each model's links of the test set's words, of SCORES or as kept in LINKS."""
         kept = {name: read_links(path, self._source) for name, path in self.with_file(LINKS).items()}
@@ -122,28 +128,26 @@ class BahdanauRuns:
         ]
 
 
-def translations_by_seed(
-    seeds: Sequence[BahdanauRuns], name: str, banned: bool = False
-) -> list[tuple[str, Sequence[str]]]:
-    """The seed and the translations of each run of a system.
+def bleu_by_seed(
+    seeds: Sequence[BahdanauRuns],
+    name: str,
+    sentences: Sequence[int],
+    drawn: np.ndarray,
+    banned: bool = False,
+    penalised: bool = True,
+) -> np.ndarray:
+    """A system's BLEU on some sentences, in each row of a draw of them: a row for each seed, the mean of its runs.
 
     Without a log, the seed is the folder. Equal translations, as of another system in two folders, count once.
     """
     found: dict[tuple[str, ...], str] = {}
     for number, runs in enumerate(seeds):
-        lines = (runs.banned if banned else runs.systems).get(name)
-        if lines is not None:
-            log = runs.with_file(LOG).get(name)
-            seed = read_seed(log) if log else ""
-            found.setdefault(tuple(lines), seed or f"folder {number}")
-    return [(seed, lines) for lines, seed in found.items()]
-
-
-def mean_by_seed(scores: Sequence[tuple[str, np.ndarray]]) -> np.ndarray:
-    """The mean of the scores of the runs of each seed: a row for each seed."""
+        if lines := (runs.banned if banned else runs.systems).get(name):
+            found.setdefault(tuple(lines), runs.seeds.get(name) or f"folder {number}")
     rows: dict[str, list[np.ndarray]] = {}
-    for seed, score in scores:
-        rows.setdefault(seed, []).append(score)
+    for lines, seed in found.items():
+        scored = scored_by_bleu(lines, seeds[0].test.reference_words, penalised)
+        rows.setdefault(seed, []).append(scored.on(sentences).scores(drawn))
     return np.array([np.mean(of, axis=0) for of in rows.values()])
 
 
