@@ -20,6 +20,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -102,25 +103,22 @@ class Worker:
 def measure(cases: Sequence[Case], work: Mapping[str, Any], rounds: int) -> list[Timing]:
     """Time the cases in turns; those that fail are left out."""
     workers: list[Worker] = []
-    with tempfile.TemporaryDirectory() as folder:
-        try:
-            for number, case in enumerate(cases):
-                workers.append(Worker(case, work, Path(folder, str(number))))
-            reports = [(worker, worker.receive()) for worker in workers]
-            ready = [(worker, Timing(worker.name, *report)) for worker, report in reports if report]
-            for turn in range(rounds):
-                first = turn % max(1, len(ready))
-                for worker, timing in [*ready[first:], *ready[:first]]:
-                    worker.send("round")
-                    if seconds := worker.receive():
-                        timing.wall.append(seconds[0])
-                        timing.cpu.append(seconds[1])
-                        print(f"round {turn + 1}, {worker.name}: {seconds[1]:.4g} s", file=sys.stderr, flush=True)
-                    else:
-                        ready = [pair for pair in ready if pair[0] is not worker]
-        finally:
-            for worker in workers:
-                worker.process.kill()
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as ending:
+        for number, case in enumerate(cases):
+            workers.append(Worker(case, work, Path(folder, str(number))))
+            ending.callback(workers[-1].process.kill)
+        reports = [(worker, worker.receive()) for worker in workers]
+        ready = [(worker, Timing(worker.name, *report)) for worker, report in reports if report]
+        for turn in range(rounds):
+            first = turn % max(1, len(ready))
+            for worker, timing in [*ready[first:], *ready[:first]]:
+                worker.send("round")
+                if seconds := worker.receive():
+                    timing.wall.append(seconds[0])
+                    timing.cpu.append(seconds[1])
+                    print(f"round {turn + 1}, {worker.name}: {seconds[1]:.4g} s", file=sys.stderr, flush=True)
+                else:
+                    ready = [pair for pair in ready if pair[0] is not worker]
     return [timing for _, timing in ready]
 
 

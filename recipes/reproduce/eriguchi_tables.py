@@ -83,11 +83,8 @@ TABLE_3_CLAIMS = {
         (f"{model}-softmax", f"{model}-{name}") for model in TABLE_3 for name in OBJECTIVES[:-1]
     ],
 }
-TABLE_5_CLAIMS = {
-    "Trees are worse without the sequential LSTMs": [
-        (f"tree2seq-{name}", f"phrases_only-{name}") for name in OBJECTIVES
-    ]
-}
+BETTER_THAN_PHRASES = [(f"tree2seq-{name}", f"phrases_only-{name}") for name in OBJECTIVES]
+TABLE_5_CLAIMS = {"Trees are worse without the sequential LSTMs": BETTER_THAN_PHRASES}
 BETTER_THAN_CONTROLS = [(f"tree2seq-{name}", f"{model}-{name}") for model in CONTROLS[1:] for name in OBJECTIVES]
 CONTROL_CLAIMS = {"Parses are better than trees that know nothing of syntax": BETTER_THAN_CONTROLS}
 LENGTHS = (1, 15, 25, inf)  # the first words of each bin
@@ -119,13 +116,10 @@ class EriguchiRuns:
             raise InputError(f"{folder}: holds no run; give the folder of those named MODEL-OBJECTIVE, as {BEST}")
         self.others = [name for name in folders if name not in names]
         self.seeds = sorted({"", *(NAME.fullmatch(name)[3] or "" for name in names)})
-        files = {name: {search: folder / name / f"{search}.tok" for search in SEARCHES} for name in names}
-        self.scores = {
-            name: {
-                search: score_tokens(*read_parallel(reference, path)) for search, path in of.items() if path.exists()
-            }
-            for name, of in files.items()
-        }
+        self.scores: dict[str, dict[str, Scores]] = {name: {} for name in names}
+        for name, search in itertools.product(names, SEARCHES):
+            if (path := folder / name / f"{search}.tok").exists():
+                self.scores[name][search] = score_tokens(*read_parallel(reference, path))
         self.searched = {name: scores for name, scores in self.scores.items() if scores.keys() - {TRANSLATED}}
 
     def find_seeds(self, name: str) -> list[Scores]:
