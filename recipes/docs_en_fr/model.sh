@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Train the English-French model of this folder on translations of documentation and software, and score it on files and
-# projects that it has not seen: about 17 hours of one core, or some ten minutes of an H100.
+# projects that it has not seen: about 20 hours of one core.
 #
 #   recipes/docs_en_fr/model.sh --data DIR --more DIR --php DIR --text DIR [--out DIR]
 #
@@ -8,7 +8,8 @@
 #         github.com/django/django-docs-translations, branch stable/5.1.x)
 # --more  folder with the other projects of pairs.py; SOURCES.md names their sources
 # --php   folder with clones of PHP's manual, doc-en and doc-fr (github.com/php)
-# --text  folder with the tables NAME.en-fr.tsv.gz that SOURCES.md lists, and with the projects fpm-docs and warehouse
+# --text  folder with the tables NAME.en-fr.tsv.gz that SOURCES.md lists, and with the projects fpm-docs, warehouse, elgg
+#         and twlight
 # --out   output folder (default: runs/docs_en_fr); an interrupted run is resumed there
 source "$(dirname "${BASH_SOURCE[0]}")/../setup.sh"
 
@@ -58,7 +59,8 @@ once "$OUT/second/model.pt" train "$OUT/text_more" $MORE_UPDATES --finetune-from
     --lr-scheduler polynomial_decay --warmup-updates 100 --total-num-update $MORE_UPDATES --max-tokens 3000 --update-freq 4
 
 say "going on with 37 more sources, as rnnsearch translate cuts and masks it"
-read_all() { tool docs_en_fr.pairs "$1" "$DATA" "$MORE" "$TEXT" "$OUT/php.tsv" "$TEXT"/*.en-fr.tsv.gz; }
+HEADINGS=$ROOT/recipes/docs_en_fr/headings.tsv
+read_all() { tool docs_en_fr.pairs "$1" "$DATA" "$MORE" "$TEXT" "$OUT/php.tsv" "$HEADINGS" "$TEXT"/*.en-fr.tsv.gz; }
 once "$OUT/raw_all" read_all
 cut_all() { tool docs_en_fr.passages "$OUT/raw_all" "$1"; }
 once "$OUT/pieces" cut_all
@@ -71,13 +73,37 @@ once "$OUT/third/constant.pt" train "$OUT/text_all" $LAST_CONSTANT $LAST --lr-sc
     --finetune-from-model "$OUT/text_all/start.pt"
 once "$OUT/third/model.pt" train "$OUT/text_all" $LAST_TOTAL $LAST --lr-scheduler polynomial_decay --reset-lr-scheduler \
     --warmup-updates $LAST_CONSTANT --total-num-update $LAST_TOTAL
-once "$OUT/model" rnnsearch export "$OUT/third/model.pt" --half --beam 12 --lenpen 2 \
+
+say "going on with half as many units more, and with less dropout"
+WIDE=384 WIDE_UPDATES=3300
+once "$OUT/wide.pt" tool docs_en_fr.widen "$OUT/third/model.pt" $WIDE
+WIDER="--hidden-size $WIDE --alignment-size $WIDE --dropout 0.1 --readout-dropout 0.1 --max-tokens 5000 --update-freq 2"
+once "$OUT/fourth/model.pt" train "$OUT/text_all" $WIDE_UPDATES $WIDER --finetune-from-model "$OUT/wide.pt" --lr 0.0025 \
+    --lr-scheduler polynomial_decay --warmup-updates 200 --total-num-update $WIDE_UPDATES --keep-interval-updates 4
+LATE=$OUT/fourth/checkpoints
+once "$OUT/mean.pt" tool multi30k_en_fr.average "$LATE"/checkpoint_*_{2500,3000}.pt "$LATE/checkpoint_last.pt" --output
+
+say "going on with 80,000 of the passages, and the headings twenty times"
+mix() { # OUT: the text in OUT, and the other parts as they are
+    mkdir "$1"
+    cp "$OUT"/pieces/{valid,test}.* "$1"
+    { paste "$OUT"/pieces/train.{en,fr} | shuf -n 80000 --random-source=<(yes 1) && for _ in {1..20}; do cat "$HEADINGS"; done; } > "$1/train.tsv"
+    cut -f 1 "$1/train.tsv" > "$1/train.en"
+    cut -f 2 "$1/train.tsv" > "$1/train.fr"
+}
+once "$OUT/mixed" mix
+prepare_mixed() { prepare_text "$OUT/mixed" "$1" -s en -t fr --from "$OUT/mean.pt"; }
+once "$OUT/text_mixed" prepare_mixed
+once "$OUT/text_mixed/bin" binarise "$OUT/text_mixed" -s en -t fr --srcdict "$OUT/text_mixed/dict.en.txt" --tgtdict "$OUT/text_mixed/dict.fr.txt"
+once "$OUT/fifth/model.pt" train "$OUT/text_mixed" 160 $WIDER --finetune-from-model "$OUT/text_mixed/start.pt" --lr 0.0004 \
+    --lr-scheduler polynomial_decay --warmup-updates 20 --total-num-update 160
+once "$OUT/model" rnnsearch export "$OUT/fifth/model.pt" --half --beam 12 --lenpen 2 \
     --examples "$ROOT/recipes/docs_en_fr/examples.en" --card "$ROOT/recipes/docs_en_fr/card.md" --output
 
 say "translating 30 sentences of manuals, guides and release notes"
 translate() { rnnsearch translate "$1" --model "$OUT/model" --output "$2"; }
 once "$OUT/sentences.fr" translate "$ROOT/recipes/docs_en_fr/sentences.en"
-for name in test fpm-docs warehouse picard wagtail cloudstack; do
+for name in elgg twlight test fpm-docs warehouse picard wagtail cloudstack; do
     say "$name: its messages translated, and left in English"
     once "$OUT/$name.fr" translate "$OUT/raw/$name.en"
     for text in "$OUT/$name.fr" "$OUT/raw/$name.en"; do

@@ -22,15 +22,15 @@ from rnnsearch_fairseq.corpus.split import clean_pair
 from rnnsearch_fairseq.documents.formats import is_document, read_document
 from rnnsearch_fairseq.errors import InputError
 
-# Folders and tables that are always read; and further tables that are read twice: tutorials in the second person and
-# messages of programs with counts and errors.
+# Folders and tables that are always read; and those that are read twice from the third part of the training on: much
+# reviewed documentation, tutorials in the second person, and messages of programs with counts and errors.
 PROJECTS, TWICE = (
     names.split()
     for names in (
         "python-fr django-fr frc picard dash cloudstack flask open-contracting beeware comprehensive-rust godot-editor "
-        "netbox horizon jupyterlab sphinx wagtail geotrek pycord tldr.tsv tatoeba.tsv fpm-docs warehouse",
-        "react vue rust-book hf-course hf-agents yii2 android-apps canada duckduckgo-app firefox gladys "
-        "matrix-react-sdk postgresql scratch wikipedia-app",
+        "netbox horizon jupyterlab sphinx wagtail geotrek pycord tldr.tsv tatoeba.tsv fpm-docs warehouse elgg twlight",
+        "python-fr django-fr react vue rust-book hf-course hf-agents yii2 android-apps canada duckduckgo-app firefox "
+        "gladys matrix-react-sdk postgresql scratch wikipedia-app",
     )
 )
 HELD_OUT = Path(__file__).with_name("held_out.txt")  # lines "valid NAME" and "test NAME" of files and of whole projects
@@ -97,7 +97,8 @@ def write_pairs(out: Path, folders: list[Path], tables: Sequence[Path] = ()) -> 
             for project in dict.fromkeys(pairs.values()):
                 words = [len(source.split()) for source, target in chosen_pairs if pairs[source, target] == project]
                 print(f"{project}: {len(words):,} pairs, {sum(words):,} English words")
-            chosen_pairs += [pair for pair in chosen_pairs if pairs[pair].partition(".")[0] in TWICE]
+            if len(tables) > 1:  # of the third part and later ones
+                chosen_pairs += [pair for pair in chosen_pairs if pairs[pair].partition(".")[0] in TWICE]
             random.Random(1).shuffle(chosen_pairs)
         write_rows(texts_of(out / part, "en", "fr"), chosen_pairs)
         print(f"{part}: {len(chosen_pairs):,} pairs")
