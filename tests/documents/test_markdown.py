@@ -93,7 +93,7 @@ SHORT = "[a b]: x\n[`c`]: x\n[d e]: x\n[g]: x\n"
         ("é a\n-\n", '<a id="é-a"></a><a id="e-a"></a>É A\n-\n'),
         ("# a [b][c]\n", '# <a id="a-b"></a>A [B][C]\n'),
         ("# a b\n# a b\n", '# <a id="a-b"></a>A B\n# <a id="a-b-1"></a><a id="a-b_1"></a>A B\n'),
-        ("# a b {-}\n", '# <a id="a-b"></a>A B {-}\n'),
+        ("# a b {-}\n\na {b}\n", '# <a id="a-b"></a>A B {-}\n\nA {b}\n'),
         ("# A b {#c}\n\n# d e {: .f }\n", '# A B {#c}\n\n# <a id="d-e"></a>D E {: .f }\n'),
     ],
 )  # fmt: skip
