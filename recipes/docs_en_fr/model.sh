@@ -84,14 +84,18 @@ LATE=$OUT/fourth/checkpoints
 once "$OUT/mean.pt" tool multi30k_en_fr.average "$LATE"/checkpoint_*_{2500,3000}.pt "$LATE/checkpoint_last.pt" --output
 
 say "going on with 80,000 of the passages, and the headings twenty times"
-mix() { # OUT: the text in OUT, and the other parts as they are
+mix() {
+    paste "$OUT"/pieces/train.{en,fr} | shuf -n 80000 --random-source=<(yes 1) > "$1"
+    for _ in {1..20}; do cat "$HEADINGS"; done >> "$1"
+}
+once "$OUT/mixed.tsv" mix
+divide() { # OUT: the two sides of these pairs, and the development and test sets as they are
     mkdir "$1"
     cp "$OUT"/pieces/{valid,test}.* "$1"
-    { paste "$OUT"/pieces/train.{en,fr} | shuf -n 80000 --random-source=<(yes 1) && for _ in {1..20}; do cat "$HEADINGS"; done; } > "$1/train.tsv"
-    cut -f 1 "$1/train.tsv" > "$1/train.en"
-    cut -f 2 "$1/train.tsv" > "$1/train.fr"
+    cut -f 1 "$OUT/mixed.tsv" > "$1/train.en"
+    cut -f 2 "$OUT/mixed.tsv" > "$1/train.fr"
 }
-once "$OUT/mixed" mix
+once "$OUT/mixed" divide
 prepare_mixed() { prepare_text "$OUT/mixed" "$1" -s en -t fr --from "$OUT/mean.pt"; }
 once "$OUT/text_mixed" prepare_mixed
 once "$OUT/text_mixed/bin" binarise "$OUT/text_mixed" -s en -t fr --srcdict "$OUT/text_mixed/dict.en.txt" --tgtdict "$OUT/text_mixed/dict.fr.txt"

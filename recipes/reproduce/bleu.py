@@ -8,8 +8,7 @@ from sacrebleu.metrics import BLEU
 
 from recipes.reproduce.bootstrap import Scored
 
-OPTIONS = {"tokenize": "none", "force": True}
-OF_SENTENCES = BLEU(**OPTIONS, effective_order=True)
+OF_SENTENCES = BLEU(tokenize="none", force=True, effective_order=True)
 
 
 def scored_by_bleu(hypotheses: Sequence[str], references: Sequence[str], penalised: bool = True) -> Scored:

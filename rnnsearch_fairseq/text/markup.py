@@ -158,14 +158,15 @@ class Scan(NamedTuple):
 
 
 def known_characters(symbols: Sequence[str]) -> set[str]:
-    """The characters that a model can read: those in the symbols of its source vocabulary, and those of ASCII.
+    """The characters that a model can read: ASCII, and what occurs in the symbols of its source vocabulary.
 
-    If less than a hundredth of the symbols have a letter that is not Latin, these do not count: a model that has read
-    "中文" somewhere cannot read Chinese.
+    If less than a hundredth of the symbols contain letters that are not Latin, the model cannot read these letters. A
+    model that has met "中文" somewhere cannot read Chinese.
     """
-    foreign = {symbol for symbol in symbols if any(map(_is_foreign, symbol))}
-    reads_others = 100 * len(foreign) >= len(symbols)
-    return set(chain(map(chr, range(128)), *(symbols if reads_others else {*symbols} - foreign)))
+    characters = set(chain(map(chr, range(128)), *symbols))
+    foreign = set(filter(_is_foreign, characters))
+    are_rare = 100 * sum(not foreign.isdisjoint(symbol) for symbol in symbols) < len(symbols)
+    return characters - foreign if are_rare else characters
 
 
 def has_code(text: str) -> bool:
