@@ -8,7 +8,8 @@ from sacrebleu.metrics import BLEU
 
 from recipes.reproduce.bootstrap import Scored
 
-OF_SENTENCES = BLEU(tokenize="none", force=True, effective_order=True)
+OPTIONS = {"tokenize": "none", "force": True}
+OF_SENTENCES = BLEU(**OPTIONS, effective_order=True)
 
 
 def scored_by_bleu(hypotheses: Sequence[str], references: Sequence[str], penalised: bool = True) -> Scored:
