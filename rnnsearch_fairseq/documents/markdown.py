@@ -57,6 +57,8 @@ KEPT_BLOCKS = (
     (rb"(\+)[-=:+]{3,}\+", rb"\n[ \t]*(?:\n|\Z)"),  # a table of Pandoc
     (rb"(:{3,}) ?mermaid", rb"\n[ \t]*NAME"),  # of Azure DevOps
 )
+# Metadata in the middle of a page, as of Slidev and Pandoc.
+LATER_MATTER = re.compile(rb"---[ \t]*\r?\n(?:(?:[a-zA-Z][\w-]*:|[ \t]+\S)[^\n]*\n)+---[ \t]*\r?$", re.MULTILINE)
 KEPT_BLOCK = re.compile(b"|".join(begin for begin, _ in KEPT_BLOCKS))
 MAX_BLOCK = 20_000  # bytes in which a block must end
 PREFIX = re.compile(rb"[ \t>]*")
@@ -65,6 +67,9 @@ MARK = re.compile(rb"(?:[?!][ \t]+)?[A-Z]{2,}:(?:[ \t]+|[ \t]*\r?\n[ \t>]*|$)") 
 ATTRIBUTES = re.compile(rb"\{(?::?[ ]?[#.%]|-)[^{}\n]*\}")  # # Heading {#id}, {-} or {% #id %}
 BREAK = re.compile(rb"[ \t]*\\?\r?\n?[ \t>]*")
 REFERENCE = re.compile(r"\[([^\[\]]*)\]\[[^\[\]]*\]")  # whose target is on another page
+OWN_LINE = re.compile(  # which is not joined to the line before: @param name, Pandoc's | line, an icon
+    rb"[ \t>]*(?:[@\\][a-z]+[ \t]|\|[ \t]|\xe2[\x98-\x9e]|\xf0\x9f)"
+)
 NAME = re.compile(r"[*_`]*[a-z][\w.:-]*[*_`]*")
 HALVE_STARS = methodcaller("replace", "**", "*")
 # What the parser finds: "Start" or "End" of a block or an element with a name, or "Text", "Code" and so on; its value,
@@ -95,6 +100,8 @@ def _read_lines(content: bytes) -> tuple[str, dict[int, Place]]:
         changed = b" " * len(text)
         is_option = 0 < indent <= len(prefix) or (in_head and OPTION.fullmatch(text))
         in_head = bool(FENCE.fullmatch(text) or (in_head and is_option))
+        if start >= block_end and (matter := LATER_MATTER.match(content, start)):
+            block_end = matter.end()
         if start >= block_end and (begin := KEPT_BLOCK.fullmatch(text)):
             name = begin[begin.lastindex]
             ending = KEPT_BLOCKS[begin.lastindex - 1][1].replace(b"NAME", re.escape(name))
@@ -169,7 +176,7 @@ def _read_text(page: Page, events: list[Event], inside: set[str], slugs: Counter
     if "Heading" in inside:
         words = (value if kind in ("Text", "Code") else " " * (kind in BREAKS) for kind, _, value, _ in events)
         ids = dict.fromkeys(_find_ids("".join(words).removesuffix(attributes.decode()), slugs))
-        before = "".join(f'<a id="{name}"></a>' for name in ids) * (b"#" not in attributes)
+        before = "".join(f'<a id="{name}"></a>' for name in ids) * (b"#" not in attributes and b"](#tab/" not in whole)
     is_name = not inside.isdisjoint(["Heading", "DefinitionListTitle"])
     is_name = is_name and NAME.fullmatch("".join(part.shown for part in parts)) is not None
     if not is_name and any(LETTER.search(part.shown) for part in parts if not part.tag):
@@ -218,7 +225,7 @@ def _find_tags(content: bytes, events: list[Event], is_doubled: bool) -> tuple[l
                 for place in ((start, start + width), (end - width, end)):
                     add(place, "**" if is_doubled else "*" * width, "")
             has_letters |= had_letters
-        elif kind == "HardBreak":
+        elif kind == "HardBreak" or (kind == "SoftBreak" and OWN_LINE.match(content, end)):
             add((start, BREAK.match(content, start).end()), "\n")
         elif kind == "Text":
             has_letters |= LETTER.search(value) is not None

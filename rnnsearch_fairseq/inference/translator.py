@@ -269,7 +269,14 @@ class Translator:
         for batch in batches([len(source.ids) * (1 if source.counted is None else 2) for source in sources]):
             chosen |= zip(batch, self._search_batch(search, [sources[place] for place in batch], nbest, on_step))
         following = (chosen[place] for place in range(len(sources)))
-        return [self._join(text, [next(following) for _ in text.sources]) for text in texts]
+        joined = [self._join(text, [next(following) for _ in text.sources]) for text in texts]
+        again = [n for n, text in enumerate(texts) if text.passage.has_inline and joined[n][0].faults]
+        if again:  # without the elements in the sentences around them
+            passages = [Passage(texts[n].passage.text, inline=False) for n in again]
+            cut = [Text(passage, [*map(self.read_source, passage.pieces)]) for passage in passages]
+            for n, pairs in zip(again, self.search(cut, options, nbest, on_step)):
+                joined[n] = min(joined[n], pairs, key=lambda pairs: len(pairs[0].faults))
+        return joined
 
     def _search_batch(
         self, search: BeamSearch, sources: Sequence[Source], nbest: int, on_step: OnStep | None

@@ -30,13 +30,15 @@ LABELS = "abbr|dfn|emphasis|guilabel|index|menuselection|strong|sub|sup|term|tit
 ROLE = r"(?::[a-zA-Z][\w.+-]{0,40}){1,3}:"
 ESCAPED_END = r"(?<!\b[A-Za-z]:)\\(?:r\\n|[nt])(?![a-z])"  # an end of a line or a tab, but not in C:\new
 BRACKETS = "b|i|u|s|center|code|codeblocks?|color|font|img|kbd|list|quote|size|url"
-# printf's and its relatives': %(name)s, %%name%%, %name, %1$-8.2lf, % d, %1%, %0:s, %|1$d|, %1 and %<PRIu64>.
+# printf's and its relatives': %(name)s, %%name%%, %name, %1$-8.2lf, % d, %1%, %0:s, %|1$d|, %1, %<PRIu64>, [%s:name].
 DIRECTIVE = r"""%\(\w[^()]{0,40}\)[\#0\ +-]{0,3}[\d.]{0,5}[a-zA-Z] | %%?[a-zA-Z_]\w+%%?(?!\w) | %[a-z][a-z_]{3,}\d?\b
     | %(?:\d{1,2}\$)?[\#0+'*\d$.-]{0,12}(?:hh?|ll?|[Lqjzt])?[a-zA-Z@] | (?<![\w%])%\ [dioxXeEfFgGcs]\b(?!['’])
-    | %\d{1,2}(?:%|:[\d.-]{0,5}[a-z]) | %\|[^|\s]{1,20}\| | %L?[1-9]\d?(?!\d) | %\d{0,3}<\w+>[a-zA-Z]{0,2} | %%"""
+    | %\d{1,2}(?:%|:[\d.-]{0,5}[a-z]) | %\|[^|\s]{1,20}\| | %L?[1-9]\d?(?!\d) | %\d{0,3}<\w+>[a-zA-Z]{0,2} | %%
+    | \[%(?:\d\$)?[a-z]:\w+\]"""
 # POD's X<text>, Texinfo's @name{text}, LaTeX's \name{text}, AsciiDoc's name:target[text].
 MACRO = r"""(?<![\w>])[A-Z]<(?!/)(?:[^<>\n]|[A-Z]<[^<>\n]*>)*> | [@\\][a-zA-Z]+\{[^{}\n]*\}
     | \b[a-z]+:{1,2}[^\s\[\]]{0,80}\[[^\[\]\n]*\]"""
+SCRIPT = r"<%(?:[^%<]|<(?!%)|%(?!>))*%>"  # of ERB and EJS
 # $x^2$, and x = 2 * y.
 FORMULA = r"""(?<![\w$])\${1,2}(?=[^$\n]*[\\^_=])[^$\s](?:[^$\n]*[^$\s])?\${1,2}(?![\w({])
     | (?<!\w)(?:[a-zA-Z]\w?|\d+(?:\.\d+)*)(?:\ [*+=^]{1,2}\ (?:[a-zA-Z]\w?|\d+(?:\.\d+)*))+(?!\w)"""
@@ -59,14 +61,14 @@ TABLE = [
     ("code", KEPT, r"```(?:[^`]|`(?!``))*``` | ``(?:[^`]|`(?!`))+``"),
     ("role", KEPT, rf"(?!:(?:{LABELS}):){ROLE}`[^`<>]+` | \{{[\w:+-]{{1,40}}\}}`(?:[^`<>]+`|(?=[^`<>]+<[^`<>]+>`))"),
     ("title", SHOWN, rf":(?:{LABELS}):` | {ROLE}`(?=[^`<>]+<[^`<>]+>`)"),
-    ("target", KEPT, r"(?<=[^\s`<>])\s+<[^<>`\n]+>(?=`)"),
+    ("target", KEPT, r"(?<=[^\s`<>])\s+<(?!a\d+>)[^<>`\n]+>(?=`)"),
     ("reference", KEPT, r"(?<![\w`:}])`[^`<>\s](?:[^`<>\n]*[^`<>\s])?`__?(?![\w`])"),
     # Not behind the target of a link, but behind <a0>, with which a link of Markdown begins (documents/markdown.py).
     ("quoted", KEPT, r"(?<![\w)`:])(?<!(?<!<a\d)(?<!<a\d\d)>)`(?!_{0,2}\s)[^`\n]+`(?![`_])"),
     ("link", KEPT, r"!?\[(?=!\[|[^\[\]\n]{1,200}\](?:\(|\[))"),
     ("address", KEPT, r"""\](?:\([^()\s]*(?:\s"[^"\n]*")?\)|\[[^\[\]\n]{0,60}\])"""),
     ("note", KEPT, r"\[\^\w+\] | \[(?:\d+|\#\w*|\*)\]_ | !?\[\[[^\[\]\n]{1,200}\]\]"),
-    ("tag", KEPT, r"</?[a-zA-Z][^\s<>]*(?=\s?/?>|\s[^<>=]*=)[^<>]*> | <(?:!--|[%?])[^<>]*> | </?\d+/?>"),
+    ("tag", KEPT, rf"</?[a-zA-Z][^\s<>]*(?=\s?/?>|\s[^<>=]*=)[^<>]*> | {SCRIPT} | <(?:!--|[%?])[^<>]*> | </?\d+/?>"),
     ("section", KEPT, r"<!\[CDATA\[ | \]\]> | '{3}"),  # of XML, and bold type of MediaWiki
     ("entity", KEPT, r"&lt;/?[a-zA-Z][^\n<>&]{0,200}&gt; | &(?:amp;)*(?:[a-zA-Z]\w{1,30}|\#[xX]?[0-9a-fA-F]{1,7});"),
     ("bracket", KEPT, rf"\[/?(?:{BRACKETS})(?:=[^\[\]\n]*)?\](?!\() | \[/?\w+\s\w+=[^\[\]\n]*\]"),

@@ -2,17 +2,18 @@
 
 A text is cut at the ends of lines, also those written as ``\\n``, at the tags of blocks and the bars of tables.
 What stands between a start tag and its end tag, or in the title of a link, is a piece of its own, and in the text
-around it a symbol stands for the whole. A text of more than 40 words is cut into sentences, since a model leaves out
-parts of a text that is longer than its training sentences: that of recipes/docs_en_fr loses 6 BLEU on texts of 100
-words, and 26 on texts of 160. A sentence of more than 100 words is cut into clauses, and a clause of more than 500
-characters into parts of that size, between words if it can be.
+around it a symbol stands for the whole. But if it begins with a small letter, it stays in the sentence around it.
+A text of more than 40 words is cut into sentences, since a model leaves out parts of a text that is longer than its
+training sentences: that of recipes/docs_en_fr loses 6 BLEU on texts of 100 words, and 26 on texts of 160. A sentence of
+more than 100 words is cut into clauses, and a clause of more than 500 characters into parts of that size, between words
+if it can be.
 """
 
 import re
 from collections.abc import Iterator, Sequence
 from itertools import count
 
-from rnnsearch_fairseq.text.markup import EMPHASIS, ESCAPED_END, LETTER, MAX_SPANS, Scan, hide, scan
+from rnnsearch_fairseq.text.markup import ESCAPED_END, LETTER, MAX_SPANS, Scan, hide, scan
 from rnnsearch_fairseq.text.sentences import SENTENCE_END, count_words
 
 SENTENCE_WORDS = 40  # of a text that stays whole; from 40 to 100 words, cut or not makes no difference
@@ -48,10 +49,15 @@ SEPARATOR = re.compile(
     r"(?:\A|(?<!\s)\s*\n)\s*(?:(?:[-+*>#–—·•‣◦▪●○■□☐☑→⇒]{1,6}|\(?(?:\d{1,3}|[a-zA-Z])[.)]|\w -)\s+(?=\S))?"
     r"|(?:(?<!\s)\s*)?(?<!\\)\|\s*|(?<=\S)(?:\s{2,}|\t)(?=\S)|(?<!\s)\s+\Z"
 )
-# Icons, and a field or a directive of RST, before a text.
-HEAD = re.compile(r"(?:(?::[a-z][\w+-]*:|\.\. [\w-]+::|[\u2600-\u27bf\U0001f300-\U0001faff]\ufe0f?)\s+(?=\S))*")
+# Icons, a field or a directive of RST, and a parameter of Doxygen, before a text.
+HEAD = re.compile(
+    r"(?:(?::[a-z][\w+-]*:|\.\. [\w-]+::|[@\\]t?param(?:\[[\w,]+\])?\s\S+"
+    r"|[\u2600-\u27bf\U0001f300-\U0001faff]\ufe0f?)\s+(?=\S))*"
+)
 # A whole text with emphasis, but for a word that may be a name.
 EMPHASIZED = re.compile(r"(\*{1,3}|__|~~)(?=[A-Z]|\S+ )([^\s*_~`](?:[^*_~`\n]*[^\s*_~`])?)\1")
+# The text of an element that is a part of the sentence around it: its first word, which may follow code, is small.
+INLINE = re.compile(r"(?:`[^`\n]+`\s+)?(?![A-Z\d_])\w(?!.*?(?:\n|<))")
 CLAUSE = re.compile(r"(?<=[,;:])\s+")
 SPAN = re.compile("\0+")
 CHUNK = re.compile(
@@ -65,18 +71,27 @@ class Passage:
     Attributes:
         text: the whole.
         pieces: the texts that are translated, those inside elements last.
+        has_inline: an element stays in the sentence around it.
         has_plural: the text has an ICU message with forms for numbers or cases; the forms are not translated.
     """
 
-    def __init__(self, text: str, cut: bool = True, depth: int = 0, symbols: Iterator[str] | None = None) -> None:
-        """``cut``: else the text is one piece. ``depth``: the number of elements around it, which share ``symbols``."""
-        self.text, self.has_plural = text, False
+    def __init__(
+        self, text: str, cut: bool = True, inline: bool = True, depth: int = 0, symbols: Iterator[str] | None = None
+    ) -> None:
+        """Cut the text.
+
+        Args:
+            cut: else the text is one piece.
+            inline: elements may stay in the sentence around them.
+            depth: the number of elements around the text, which share ``symbols``.
+        """
+        self.text, self.has_inline, self.has_plural = text, False, False
         if symbols is None:
             numbers = (int(symbol[0][1:-1]) for symbol in ELEMENT_SYMBOL.finditer(text))
             symbols = map("⟦{}⟧".format, count(max(numbers, default=FIRST_SYMBOL - 1) + 1))
         # An element's start tag, the passage in it, and its end tag, for the symbol in its place.
         self._elements: dict[str, tuple[str, Passage, str]] = {}
-        self._parts = self._cut(depth, symbols) if cut else [(text, True)]
+        self._parts = self._cut(inline, depth, symbols) if cut else [(text, True)]
         inside = [piece for _, passage, _ in self._elements.values() for piece in passage.pieces]
         self.pieces = [part for part, is_translated in self._parts if is_translated] + inside
 
@@ -96,14 +111,17 @@ class Passage:
             text = passage.describe(text.replace(symbol, start + passage.text + end))
         return text
 
-    def _cut(self, depth: int, symbols: Iterator[str]) -> list[tuple[str, bool]]:
+    def _cut(self, inline: bool, depth: int, symbols: Iterator[str]) -> list[tuple[str, bool]]:
         """The parts of the text, and whether each is translated; elements in the text become passages."""
         text, found, parts, last = self.text, scan(self.text), [], 0
         self.has_plural = any(name == "plural" for name, _, _ in found.constructs)
-        for start, first, after, end in sorted(_paired(found)) if depth < MAX_DEPTH else ():
-            if start >= last:  # not inside another element
+        for start, first, after, end, is_inline in sorted(_paired(found)) if depth < MAX_DEPTH else ():
+            if inline and is_inline:
+                self.has_inline = True
+            elif start >= last:  # not inside another element
                 symbol = next(symbols)
-                passage = Passage(text[first:after], True, depth + 1, symbols)
+                passage = Passage(text[first:after], True, inline, depth + 1, symbols)
+                self.has_inline |= passage.has_inline
                 self._elements[symbol] = text[start:first], passage, text[after:end]
                 parts += [text[last:start], symbol]
                 last = end
@@ -126,10 +144,11 @@ def _without_frame(part: str, is_translated: bool) -> list[tuple[str, bool]]:
     return [(head + sign, False), (inner, True), (sign, False)]
 
 
-def _paired(found: Scan) -> Iterator[tuple[int, int, int, int]]:
+def _paired(found: Scan) -> Iterator[tuple[int, int, int, int, bool]]:
     """Elements of HTML and XML with an end tag, links of Markdown, and blocks of templates.
 
-    Yields where an element begins, the text in it, its end tag, and where that ends.
+    Yields where an element begins, the text in it, its end tag, and where that ends, and whether the element is a part
+    of the sentence around it.
     """
     text, opened = found.text, list[tuple[str, int, int]]()
     for construct, begin, stop in found.constructs:
@@ -142,9 +161,9 @@ def _paired(found: Scan) -> Iterator[tuple[int, int, int, int]]:
                 del opened[-back:]
                 # The title of a link such as [title][] is its target.
                 code = CODE_TAGS.fullmatch(name) or text.startswith("][]", begin) or LEFT.search(text, start, first)
-                if name in EMPHASIS and text[first].islower() and not code:  # a part of the sentence around it
-                    break
-                yield start, *((stop, stop) if code else (first, begin)), stop
+                stays = not (code or text[start] in "!{" or text.strip() == text[start:stop])
+                is_inline = stays and INLINE.match(text, first, begin) is not None
+                yield start, *((stop, stop) if code else (first, begin)), stop, is_inline
                 break
 
 

@@ -81,6 +81,8 @@ SHORT = "[a b]: x\n[`c`]: x\n[d e]: x\n[g]: x\n"
         ("[details='a']\nb\n[/details]\nc:: d\n", "[details='a']\nB\n[/details]\nc:: d\n"),
         ("import A from './a';\nexport const b = 1;\n--8<-- 'c.md'\n", None),
         (":::{note} a\n:class: b\nc\n:::\n", ":::{note} a\n:class: b\nC\n:::\n"),
+        ("@a b\n@c d\n e\n| f\n| g\n✅ h\n🚀 i\n", "@A B\n@C D E\n| F\n| G\n✅ H\n🚀 I\n"),
+        ("# a b\n---\nc: d\n---\n\n# [e](#tab/f)\n", '# <a id="a-b"></a>A B\n---\nc: d\n---\n\n# [E](#tab/f)\n'),
         # Blocks of code and formulas.
         ("+---+\n| a |\n+---+\n\n::: mermaid\nb\n:::\nc\n", "+---+\n| a |\n+---+\n\n::: mermaid\nb\n:::\nC\n"),
         ("{% highlight a %}\nb\n\n  c\n{% endhighlight %}\n", None),

@@ -18,6 +18,7 @@ from rnnsearch_fairseq.inference.scoring import MAX_BATCH_SENTENCES
 from rnnsearch_fairseq.inference.translator import Translator
 from rnnsearch_fairseq.modules.symbols import UNK
 from rnnsearch_fairseq.search import BeamSearch, Hypothesis
+from rnnsearch_fairseq.text.piece import Piece
 from rnnsearch_fairseq.text.terms import Terms
 from tests.trained import PAIRS, PARSES, make_checkpoint, train
 
@@ -93,6 +94,15 @@ def test_long_texts_are_translated_sentence_by_sentence(tmp_path: Path, arch: st
     assert long[0].target.count("</s>") == 4 * len(SOURCES) == long[0].source.count("</s>")
     if translator.has_attention:
         torch.testing.assert_close(long[0].weights.sum(dim=1), torch.ones(len(long[0].target)))
+
+
+def test_an_element_that_is_lost_in_its_sentence_is_translated_apart(
+    model: Translator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Piece, "find_faults", lambda piece, text: (["lacks <b>"] * ("<b>" in piece.text), []))
+    apart, alone = model.translations(["The <b>black</b> cat eats.", "The <b>Black</b> cat eats."], 1)
+    assert [pair.faults for pair in apart + alone] == [[], []]
+    assert apart[0].source[-2:] == ["black", "</s>"]
 
 
 def test_unknown_words_are_replaced_in_each_sentence_of_a_long_text(tmp_path: Path) -> None:

@@ -50,6 +50,7 @@ from tests.trained import SHIPPED_MODEL, needs_shipped_model
         ("[size=9]y[/size]", "[size=9]|[/size]"),
         ("Is % d of %<PRIu64> by %1% for %0:s with %1$'.9d?", "% d|%<PRIu64>|%1%|%0:s|%1$'.9d"),
         ("{{ user.name | upper }} or $(date) of $1", "{{ user.name \\| upper }}|$(date)|$1"),
+        ("For [%1$s:name] it is <%= a > b %>, <% if 3 < 4 %> or <%s>", "[%1$s:name]|<%= a > b %>|<% if 3 < 4 %>|<%s>"),
         ("It calls $t(a, { b: 3 })", "$t(a, { b: 3 })"),
         ("At a.b.c:8080, ::name is text, x² &lt;Enter&gt;", "a.b.c:8080|::name|x² &lt;Enter&gt;"),
         ("See \\\\server\\a or ..\\b\\c, then $x^2 + y^2$ at $9", "\\\\server\\a|..\\b\\c|$x^2 + y^2$|$9"),
