@@ -28,9 +28,10 @@ PROJECTS, TWICE = (
     names.split()
     for names in (
         "python-fr django-fr frc picard dash cloudstack flask open-contracting beeware comprehensive-rust godot-editor "
-        "netbox horizon jupyterlab sphinx wagtail geotrek pycord tldr.tsv tatoeba.tsv fpm-docs warehouse elgg twlight",
+        "netbox horizon jupyterlab sphinx wagtail geotrek pycord tldr.tsv tatoeba.tsv fpm-docs warehouse elgg twlight "
+        "penpot elixir-school",
         "python-fr django-fr react vue rust-book hf-course hf-agents yii2 android-apps canada duckduckgo-app firefox "
-        "gladys matrix-react-sdk postgresql scratch wikipedia-app",
+        "gladys matrix-react-sdk postgresql scratch wikipedia-app astro starlight fastapi iot-for-beginners",
     )
 )
 HELD_OUT = Path(__file__).with_name("held_out.txt")  # lines "valid NAME" and "test NAME" of files and of whole projects

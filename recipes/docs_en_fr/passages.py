@@ -23,6 +23,7 @@ from rnnsearch_fairseq.command_line import program
 from rnnsearch_fairseq.corpus.pairs import Pair
 from rnnsearch_fairseq.corpus.rows import BLOCK, map_blocks, texts_of, write_rows
 from rnnsearch_fairseq.corpus.split import PARTS
+from rnnsearch_fairseq.documents.markdown import read_markdown
 from rnnsearch_fairseq.text.habits import HABITS
 from rnnsearch_fairseq.text.lines import read_lines, read_pairs
 from rnnsearch_fairseq.text.markup import mask, scan, unmask
@@ -41,8 +42,15 @@ def read_block(pairs: Iterable[Pair]) -> list[Pair]:
     """The pairs of pieces of these messages."""
     forms = [[expand_forms(STRAY.sub("", side).strip()) for side in pair] for pair in pairs]
     messages = chain.from_iterable(zip(*sides) for sides in forms if len(sides[0]) == len(sides[1]))
-    whole = [(source, give_tags(source, target)) for source, target in messages]
+    shown = chain.from_iterable(dict.fromkeys([pair, (show(pair[0]), show(pair[1]))]) for pair in messages)
+    whole = [(source, give_tags(source, target)) for source, target in shown]
     return [put_numbers(*piece) for pair in whole if pair[1] is not None for piece in cut_alike(*pair)]
+
+
+def show(text: str) -> str:
+    """A text with a link of Markdown as it is translated on a page; any other text as it is."""
+    units = read_markdown(text.encode()).units if "](" in text and "\n" not in text else ()
+    return units[0].sources[0] if len(units) == 1 else text
 
 
 def expand_forms(text: str) -> list[str]:
@@ -73,10 +81,15 @@ def give_tags(source: str, target: str) -> str | None:
 
 
 def cut_alike(source: str, target: str) -> Iterable[Pair]:
-    """The pieces of both sides, or the whole sides if they are cut otherwise."""
-    passage, pieces = Passage(source), Passage(target).pieces
-    alike = len(passage.pieces) == len(pieces) and passage.join(pieces).split() == target.split()
-    return zip(passage.pieces, pieces) if alike else [(source, target)]
+    """The pieces of both sides, with elements in their sentences and without, or the whole sides if cut otherwise."""
+    found: dict[Pair, None] = {}
+    for inline in (True, False):
+        passage, other = Passage(source, inline=inline), Passage(target, inline=inline)
+        alike = len(passage.pieces) == len(other.pieces) and passage.join(other.pieces).split() == target.split()
+        found |= dict.fromkeys(zip(passage.pieces, other.pieces) if alike else [(source, target)])
+        if not (passage.has_inline or other.has_inline):
+            break
+    return found
 
 
 def put_numbers(source: str, target: str) -> Pair:
