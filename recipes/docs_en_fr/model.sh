@@ -58,11 +58,14 @@ MORE_UPDATES=1300
 once "$OUT/second/model.pt" train "$OUT/text_more" $MORE_UPDATES --finetune-from-model "$OUT/text_more/start.pt" --lr 0.004 \
     --lr-scheduler polynomial_decay --warmup-updates 100 --total-num-update $MORE_UPDATES --max-tokens 3000 --update-freq 4
 
-say "going on with 37 more sources, as rnnsearch translate cuts and masks it"
-HEADINGS=$ROOT/recipes/docs_en_fr/headings.tsv
-read_all() { tool docs_en_fr.pairs "$1" "$DATA" "$MORE" "$TEXT" "$OUT/php.tsv" "$HEADINGS" "$TEXT"/*.en-fr.tsv.gz; }
+say "going on with 45 more sources, as rnnsearch translate cuts and masks them, and with headings twenty times"
+read_all() { tool docs_en_fr.pairs "$1" "$DATA" "$MORE" "$TEXT" "$OUT/php.tsv" "$TEXT"/*.en-fr.tsv.gz; }
 once "$OUT/raw_all" read_all
-cut_all() { tool docs_en_fr.passages "$OUT/raw_all" "$1"; }
+cut_all() {
+    tool docs_en_fr.passages "$OUT/raw_all" "$1"
+    local headings=$ROOT/recipes/docs_en_fr/headings.tsv
+    for _ in {1..20}; do cut -f 1 "$headings" >&3 && cut -f 2 "$headings" >&4; done 3>> "$1/train.en" 4>> "$1/train.fr"
+}
 once "$OUT/pieces" cut_all
 prepare_all() { prepare_text "$OUT/pieces" "$1" -s en -t fr --from "$OUT/second/model.pt"; }
 once "$OUT/text_all" prepare_all
@@ -74,40 +77,28 @@ once "$OUT/third/constant.pt" train "$OUT/text_all" $LAST_CONSTANT $LAST --lr-sc
 once "$OUT/third/model.pt" train "$OUT/text_all" $LAST_TOTAL $LAST --lr-scheduler polynomial_decay --reset-lr-scheduler \
     --warmup-updates $LAST_CONSTANT --total-num-update $LAST_TOTAL
 
-say "going on with half as many units more, and with less dropout"
-WIDE=384 WIDE_UPDATES=3300
+say "going on with half as many units more, and with less and less dropout"
+WIDE=384
 once "$OUT/wide.pt" tool docs_en_fr.widen "$OUT/third/model.pt" $WIDE
-WIDER="--hidden-size $WIDE --alignment-size $WIDE --dropout 0.1 --readout-dropout 0.1 --max-tokens 5000 --update-freq 2"
-once "$OUT/fourth/model.pt" train "$OUT/text_all" $WIDE_UPDATES $WIDER --finetune-from-model "$OUT/wide.pt" --lr 0.0025 \
-    --lr-scheduler polynomial_decay --warmup-updates 200 --total-num-update $WIDE_UPDATES --keep-interval-updates 4
-LATE=$OUT/fourth/checkpoints
-once "$OUT/mean.pt" tool multi30k_en_fr.average "$LATE"/checkpoint_*_{2500,3000}.pt "$LATE/checkpoint_last.pt" --output
-
-say "going on with 80,000 of the passages, and the headings twenty times"
-mix() {
-    paste "$OUT"/pieces/train.{en,fr} | shuf -n 80000 --random-source=<(yes 1) > "$1"
-    for _ in {1..20}; do cat "$HEADINGS"; done >> "$1"
+wider() { # START UPDATES DROPOUT MODEL
+    train "$OUT/text_all" "$2" --hidden-size $WIDE --alignment-size $WIDE --dropout "$3" --readout-dropout "$3" --lr 0.0025 \
+        --max-tokens 5000 --update-freq 2 --finetune-from-model "$1" --lr-scheduler polynomial_decay --warmup-updates 200 \
+        --total-num-update "$2" --keep-interval-updates 4 "$4"
 }
-once "$OUT/mixed.tsv" mix
-divide() { # OUT: the two sides of these pairs, and the development and test sets as they are
-    mkdir "$1"
-    cp "$OUT"/pieces/{valid,test}.* "$1"
-    cut -f 1 "$OUT/mixed.tsv" > "$1/train.en"
-    cut -f 2 "$OUT/mixed.tsv" > "$1/train.fr"
+mean() { # FOLDER UPDATES UPDATES OUT: the mean of the checkpoints after these updates and of the last one
+    tool multi30k_en_fr.average "$1"/checkpoints/checkpoint_*_{"$2","$3"}.pt "$1/checkpoints/checkpoint_last.pt" --output "$4"
 }
-once "$OUT/mixed" divide
-prepare_mixed() { prepare_text "$OUT/mixed" "$1" -s en -t fr --from "$OUT/mean.pt"; }
-once "$OUT/text_mixed" prepare_mixed
-once "$OUT/text_mixed/bin" binarise "$OUT/text_mixed" -s en -t fr --srcdict "$OUT/text_mixed/dict.en.txt" --tgtdict "$OUT/text_mixed/dict.fr.txt"
-once "$OUT/fifth/model.pt" train "$OUT/text_mixed" 160 $WIDER --finetune-from-model "$OUT/text_mixed/start.pt" --lr 0.0004 \
-    --lr-scheduler polynomial_decay --warmup-updates 20 --total-num-update 160
-once "$OUT/model" rnnsearch export "$OUT/fifth/model.pt" --half --beam 12 --lenpen 2 \
+once "$OUT/fourth/model.pt" wider "$OUT/wide.pt" 3300 0.1
+once "$OUT/fourth/mean.pt" mean "$OUT/fourth" 2500 3000
+once "$OUT/fifth/model.pt" wider "$OUT/fourth/mean.pt" 3000 0.05
+once "$OUT/fifth/mean.pt" mean "$OUT/fifth" 2000 2500
+once "$OUT/model" rnnsearch export "$OUT/fifth/mean.pt" --half --beam 12 --lenpen 2 \
     --examples "$ROOT/recipes/docs_en_fr/examples.en" --card "$ROOT/recipes/docs_en_fr/card.md" --output
 
 say "translating 30 sentences of manuals, guides and release notes"
 translate() { rnnsearch translate "$1" --model "$OUT/model" --output "$2"; }
 once "$OUT/sentences.fr" translate "$ROOT/recipes/docs_en_fr/sentences.en"
-for name in elgg twlight test fpm-docs warehouse picard wagtail cloudstack; do
+for name in penpot elixir-school elgg twlight test fpm-docs warehouse picard wagtail cloudstack; do
     say "$name: its messages translated, and left in English"
     once "$OUT/$name.fr" translate "$OUT/raw/$name.en"
     for text in "$OUT/$name.fr" "$OUT/raw/$name.en"; do

@@ -42,9 +42,15 @@ def read_block(pairs: Iterable[Pair]) -> list[Pair]:
     """The pairs of pieces of these messages."""
     forms = [[expand_forms(STRAY.sub("", side).strip()) for side in pair] for pair in pairs]
     messages = chain.from_iterable(zip(*sides) for sides in forms if len(sides[0]) == len(sides[1]))
-    shown = chain.from_iterable(dict.fromkeys([pair, (show(pair[0]), show(pair[1]))]) for pair in messages)
-    whole = [(source, give_tags(source, target)) for source, target in shown]
-    return [put_numbers(*piece) for pair in whole if pair[1] is not None for piece in cut_alike(*pair)]
+    return [put_numbers(*piece) for message in messages for piece in read_pieces(*message)]
+
+
+def read_pieces(source: str, target: str) -> dict[Pair, None]:
+    """The pieces of a message, as a text and as a page, with elements in their sentences and without."""
+    pairs = dict.fromkeys([(source, target), (show(source), show(target))])
+    given = ((english, give_tags(english, french)) for english, french in pairs)
+    whole = [pair for pair in given if pair[1] is not None]
+    return dict.fromkeys(piece for pair in whole for inline in (True, False) for piece in cut_alike(*pair, inline))
 
 
 def show(text: str) -> str:
@@ -80,16 +86,11 @@ def give_tags(source: str, target: str) -> str | None:
     return target
 
 
-def cut_alike(source: str, target: str) -> Iterable[Pair]:
-    """The pieces of both sides, with elements in their sentences and without, or the whole sides if cut otherwise."""
-    found: dict[Pair, None] = {}
-    for inline in (True, False):
-        passage, other = Passage(source, inline=inline), Passage(target, inline=inline)
-        alike = len(passage.pieces) == len(other.pieces) and passage.join(other.pieces).split() == target.split()
-        found |= dict.fromkeys(zip(passage.pieces, other.pieces) if alike else [(source, target)])
-        if not (passage.has_inline or other.has_inline):
-            break
-    return found
+def cut_alike(source: str, target: str, inline: bool) -> Iterable[Pair]:
+    """The pieces of both sides, or the whole sides if they are cut otherwise."""
+    passage, pieces = Passage(source, inline=inline), Passage(target, inline=inline).pieces
+    alike = len(passage.pieces) == len(pieces) and passage.join(pieces).split() == target.split()
+    return zip(passage.pieces, pieces) if alike else [(source, target)]
 
 
 def put_numbers(source: str, target: str) -> Pair:

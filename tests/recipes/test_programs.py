@@ -103,6 +103,11 @@ JAPANESE = {  # has no blanks between words
     f"doc-{language}/a.xml": [f"<para>{text}</para>"]
     for language, text in (("en", "Go to the end of the list"), ("ja", "最後へ移動"))
 }
+PAGES = {
+    "en/a.md": ["# A title", "", "Read [it](/en/b.md).", "", "Only in English, and long.", "", "Open `a` 2 times."],
+    "fr/a.md": ["# Un titre", "", "Lisez [ceci](/fr/b.md).", "", "Ouvrez `a` 2 fois."],
+}
+ALIGNED = ["A title\tUn titre", "Open `a` 2 times.\tOuvrez `a` 2 fois.", "Read <a0>it</a0>.\tLisez <a0>ceci</a0>."]
 MESSAGES = {"train": ["Delete the selected files", "Open a file"], "valid": ["Close it"], "test": ["Save"]}
 MESSAGES["held_out"] = ["Delete the selected file"]
 COPIED = {f"{part}.{side}": lines for part, lines in MESSAGES.items() for side in ("en", "fr")}
@@ -141,6 +146,7 @@ PAIRS = ["en", "fr"]
         ),
         ("docs_en_fr.php_manual . php.tsv", MANUAL, {"php.tsv": IN_THE_SAME_PLACE}, ""),
         ("docs_en_fr.php_manual . php.tsv ja", JAPANESE, {"php.tsv": ["Go to the end of the list\t最後へ移動"]}, ""),
+        ("docs_en_fr.markdown_pages en fr out", PAGES, {"out": ALIGNED}, ""),
         ("docs_en_fr.passages . out", COPIED, PIECES, ": 1 p"),
         ("reproduce.unknown_words scores en fr out", SCORES, {"out": ["a w", "b x", "c z", "d v"]}, ""),
         ("reproduce.token_scores fr one two", TOKENS, {}, "one\tBLEU 100.00\tRIBES 100.00\ntwo\tBLEU .*\tRIBES 83.33"),
