@@ -99,8 +99,8 @@ def prepare(
             pairs = _encode_on_all_cores(pairs, subwords, languages, f"{part}, subwords")
         write_rows(texts_of(out / part, *languages), pairs)
     prepared = replace(words, bpe=subwords.bpe, sentencepiece=subwords.sentencepiece)
-    words_of_target = pack_words(target for _, target in tokens["train"]) if words.markup else None
-    write_preparations(out, {languages[0]: prepared, languages[1]: replace(prepared, words=words_of_target)})
+    packed = [pack_words(pair[side] for pair in tokens["train"]) if words.markup else None for side in (0, 1)]
+    write_preparations(out, {language: replace(prepared, words=own) for language, own in zip(languages, packed)})
     return len(tokens["train"]), prepared
 
 
@@ -114,14 +114,16 @@ def prepare_as(model: Member, parts: Mapping[str, Sequence[Pair]], out: Path, te
     for part, pairs in parts.items():
         write_rows(texts_of(out / part, *text.languages), _encode(pairs, *codecs, known, terms))
         print(f"{part}: {len(pairs):,} pairs, cut into the model's subwords")
-    source, target = text.preparations
-    if (known_words := target.known_words()) is not None:
-        words = pack_words((target for _, target in parts["train"]), known_words)
-        text = replace(text, preparations=(source, replace(target, words=words)))
-    write_preparations(out, dict(zip(text.languages, text.preparations)))
+    preparations = list[Preparation]()
+    for side, preparation in enumerate(text.preparations):
+        if (known_words := preparation.known_words()) is not None:
+            words = pack_words((pair[side] for pair in parts["train"]), known_words)
+            preparation = replace(preparation, words=words)
+        preparations.append(preparation)
+    write_preparations(out, dict(zip(text.languages, preparations)))
     for language, vocabulary in zip(text.languages, text.vocabularies):
         vocabulary.write(out / f"dict.{language}.txt")
-    write_member(out / START, replace(model, text=text))
+    write_member(out / START, replace(model, text=replace(text, preparations=tuple(preparations))))
     return len(parts["train"])
 
 

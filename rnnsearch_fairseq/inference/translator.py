@@ -128,8 +128,9 @@ class Translator:
         self.languages, (self.source_vocabulary, self.target_vocabulary) = text.languages, text.vocabularies
         self._reads_words = text.preparations is None  # nothing is known of a text but its words
         self.source_codec, self.target_codec = make_codecs(text.preparations, text.languages, text.vocabularies)
-        known, words = known_characters(self.source_vocabulary.symbols), self.target_codec.preparation.known_words()
-        self.reader = Reader(text.languages, known, words, self.source_codec.preparation.markup)
+        preparations = self.source_codec.preparation, self.target_codec.preparation
+        known, words = known_characters(self.source_vocabulary.symbols), tuple(p.known_words() for p in preparations)
+        self.reader = Reader(text.languages, known, words, preparations[0].markup)
         if device == "auto":
             device = "cuda" if torch.cuda.is_available() else "cpu"
         try:
@@ -247,7 +248,7 @@ class Translator:
         """Split a translation of ``source`` into words, as :meth:`read_source` did with the source."""
         if source.piece is None:
             return _check_length(sentence.split(), where)
-        masked = mask(sentence, source.piece.spans, self.reader.known, self.reader.terms.kept)
+        masked = mask(sentence, source.piece.spans, *self.reader.what_is_kept)
         if source.in_capitals and masked.isupper():
             masked = masked.capitalize()
         return _check_length(self.target_codec.encode(masked), where)

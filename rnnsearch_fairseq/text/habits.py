@@ -11,11 +11,13 @@ class Habits(NamedTuple):
         negation: finds a word that negates; in the target language, a word that may do so.
         typography: patterns, and what is written in the place of each.
         counted: words before which a number stands.
+        has_capital_nouns: nouns begin with capitals, not only names.
     """
 
     negation: re.Pattern[str] | None = None
     typography: tuple[tuple[str, str], ...] = ()
     counted: frozenset[str] = frozenset()
+    has_capital_nouns: bool = False
 
     def typeset(self, text: str) -> str:
         """The text with the no-break spaces of the language."""
@@ -47,6 +49,7 @@ SPACES = (
     (r"(?i)(?<![\w'’])([cdjlmnst]|qu)' (?=\S)", r"\1'"),  # l' **API**
 )
 HABITS = {
+    "de": Habits(has_capital_nouns=True),
     "en": Habits(_any_of(ENGLISH), counted=frozenset(COUNTED.split())),
     "fr": Habits(_any_of(FRENCH), SPACES),
 }

@@ -124,6 +124,8 @@ NUMBER = re.compile(
     | \d+(?:[.,]\d+)?(?:[a-z]{1,3}|[kMGmµ]?(?:V|A|W|B|Hz)|[KMGT]i?B(?:/s)?) | \d+:[a-z]+""",
     re.VERBOSE,
 )
+# A word with a capital inside a sentence, or in capitals.
+NAME = re.compile(r"(?:(?<=[a-z,)\0] )[A-Z][a-z]{3,}|(?<![^\W_])[A-Z]{4,})(?![^\W_])")
 SYMBOL = re.compile(r"(\s?)(⟦\d+⟧)")
 RUN = re.compile(r"\w+|[^\w\s]+")
 BETWEEN = re.compile(r"[^\w,;]?")  # joins two spans
@@ -176,12 +178,18 @@ def has_code(text: str) -> bool:
     return any(found.lastgroup not in PROSE for found in CONSTRUCT.finditer(text))
 
 
-def scan(text: str, known: Container[str] | None = None, terms: re.Pattern[str] | None = None) -> Scan:
+def scan(
+    text: str,
+    known: Container[str] | None = None,
+    terms: re.Pattern[str] | None = None,
+    words: Container[str] | None = None,
+) -> Scan:
     """Find what a translation must keep.
 
     Args:
         known: the characters that the model can read; None: all.
         terms: a user's words that are kept, too.
+        words: the words that the model knows, in small letters; names that are no such words are kept. None: all.
     """
     kept, shown, placeholders, segments, constructs, last = [], set(), [], [], [], 0
     for found in CONSTRUCT.finditer(text):
@@ -203,6 +211,9 @@ def scan(text: str, known: Container[str] | None = None, terms: re.Pattern[str] 
         kept += _find_unknown(hide(text, sorted(kept)), known)
     if terms is not None:
         kept += [term.span() for term in terms.finditer(hide(text, sorted(kept)))]
+    if words is not None and not text.isupper():
+        names = NAME.finditer(hide(text, sorted(kept)))
+        kept += [name.span() for name in names if name[0].lower() not in words]
     kept.sort()
     return Scan(text, kept, [place for place in kept if place not in shown], constructs)
 

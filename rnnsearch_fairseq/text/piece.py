@@ -63,16 +63,23 @@ class Reader:
     Attributes:
         languages: the codes of the source language and the target language.
         known: the characters that the model can read; None: all.
-        words: the words of the training text in the target language, in small letters; None: they are not known.
+        words: the words of the training text in the source language, in small letters, without which a word in
+            capitals is a name; and in the target language. None: they are not known.
         masks: symbols stand for markup while the model translates, as in its training text.
         terms: the user's.
     """
 
     languages: tuple[str, str] = ("", "")
     known: Container[str] | None = None
-    words: Container[str] | None = None
+    words: tuple[Container[str] | None, Container[str] | None] = (None, None)
     masks: bool = True
     terms: Terms = NO_TERMS
+
+    @property
+    def what_is_kept(self) -> tuple[Any, ...]:
+        """What `scan` needs to know."""
+        has_capital_nouns = HABITS.get(self.languages[0], Habits()).has_capital_nouns
+        return self.known, self.terms.kept, None if has_capital_nouns else self.words[0]
 
 
 class Piece:
@@ -93,7 +100,7 @@ class Piece:
         self._from, self._to = (HABITS.get(language, Habits()) for language in reader.languages)
         self._label = _accelerator(text) if reader.masks else ""
         self._plain = reader.terms.put_into(text.replace(self._label, "", 1) if self._label else text)
-        found = scan(self._plain, reader.known, reader.terms.kept)
+        found = scan(self._plain, *reader.what_is_kept)
         places = found.kept if reader.masks else [(start, end) for _, start, end in found.constructs]
         self._kept = [self._plain[start:end] for start, end in places]
         self._rest = hide(self._plain, places).strip()
@@ -252,10 +259,10 @@ class Piece:
         words = len(self._rest.split())
         if words >= WORDS_OF_CLAUSE and len(rest.split()) < SHORTEST * words:
             yield "is much shorter"
-        if self._reader.words is not None:
+        if (known := self._reader.words[1]) is not None:
             own = {word.lower() for word in WORD.findall(self._plain)}
             for word in dict.fromkeys(WORD.findall(rest)):
-                if word.lower() not in own and word.lower() not in self._reader.words:
+                if word.lower() not in own and word.lower() not in known:
                     yield f"has a word that the training text lacks: {word}"
 
 

@@ -47,7 +47,8 @@ class Preparation:
         bpe: the text of subword-nmt's file of merges.
         sentencepiece: the content of sentencepiece's file of a model.
         words: the words of the training text in small letters, packed by `pack_words`. A model of subwords sometimes
-            writes words that do not exist; the list shows which.
+            writes words that do not exist, and changes names that are new to it; the lists of both languages show
+            which.
     """
 
     tokenizer: str | None = field(default=None, metadata={"choices": (None, "moses")})

@@ -9,6 +9,7 @@ import pytest
 
 import rnnsearch_fairseq
 from rnnsearch_fairseq.text.markup import SYMBOLS, known_characters, mask, mask_pair, scan, unmask
+from rnnsearch_fairseq.text.piece import Piece, Reader
 from tests.trained import SHIPPED_MODEL, needs_shipped_model
 
 
@@ -123,6 +124,14 @@ def test_work_is_in_proportion_to_the_text() -> None:
     more = [" ", "<a don't ", "`a ", "&lt;a ", "a( ", "((a", "a-", "[a](b ", "%s ", "%s ``a`` ", "a(b "]
     for repeated in [*REPEATED.split(), *more]:
         assert count_lines(repeated, 2_000) < 6 * count_lines(repeated, 500) + 500, repeated
+
+
+def test_names_that_a_model_does_not_know_are_kept() -> None:
+    found = scan("Elgg uses (the Elgg-1) Elgg's Python, Elgg. Elgg `is` SBOM", words={"python"})
+    assert found.spans == ["Elgg-1", "Elgg", "Elgg", "`is`", "SBOM"]
+    assert scan("FIND SBOM", words={}).spans == []
+    german = Reader(("de", "fr"), words=({"das"}, None))
+    assert Piece("das Haus", german).spans == []
 
 
 @needs_shipped_model

@@ -44,7 +44,7 @@ def test_unknown_characters_words_and_empty_translations_are_faults() -> None:
     assert faults("The π", "Le p", Reader(known=set("The "))) == ["lacks π"]
     assert faults("Stop", "") == ["is empty"]
     assert faults("Never", "Jam", Reader(("en", "de"))) == []
-    reader = Reader(("en", "fr"), words={"domaines", "internationaux"})
+    reader = Reader(("en", "fr"), words=(None, {"domaines", "internationaux"}))
     unknown = "has a word that the training text lacks: Internationals"
     assert faults("International Domains", "Domaines Internationals, Internationals", reader) == [unknown]
     assert faults("International Domains", "Domaines internationaux", reader) == []
