@@ -81,8 +81,10 @@ class Grammar:
         kind = self.rng.choice(kinds)
         ground = self.noun_phrase((kind,), room - 1, single=True, definite=self.chance(0.7))
         where = self.rng.randrange(10)
-        if where == 0:
-            return in_front_of(ground)
+        if where == 0:  # "devant" translates all three words
+            words = (Leaf("IN", "in"), Leaf("NN", "front"), Leaf("IN", "of"))
+            side = Branch("NP", (Branch("NP", words[1:2]), Branch("PP", (words[2], ground.english))))
+            return Phrase(Branch("PP", (words[0], side)), french_words("devant", *words) + ground.french)
         inside = ("in", "dans") if kind == "place" else ("on", "sur")
         english, french = {1: ("near", "près de"), 2: ("behind", "derrière")}.get(where, inside)
         return prepositional(english, french, ground)
@@ -207,10 +209,8 @@ class Grammar:
     def copula(self, subject: NounPhrase, room: int, tense: str, question: bool) -> Predicate:
         """VP -> is ADJP | is PP. Subjects of unknown gender take no adjective."""
         tense = tense if tense in ("present", "past") else self.rng.choice(("present", "past"))
-        index = 0 if subject.slot == 0 else 1 if subject.slot == 1 else 2
-        english = (("am", "is", "are") if tense == "present" else ("was", "was", "were"))[index]
-        tag = "VBD" if tense == "past" else "VBZ" if index == 1 else "VBP"
-        verb = Leaf(tag, english)
+        english = (("am", "is", "are") if tense == "present" else ("was", "was", "were"))[min(subject.slot, 2)]
+        verb = Leaf("VBD" if tense == "past" else "VBZ" if english == "is" else "VBP", english)
         negation = Leaf("RB", "not") if not question and self.chance(0.15) else None
         before, after = ((), ()) if negation is None else negate(negation)
         alive = subject.kinds[0] in ("person", "animal")
@@ -243,13 +243,14 @@ class Grammar:
         if verb.frame == "giving":
             return self.gift(verb, subject, tense, room, negated)
         if verb.frame == "goal":
-            goal = self.noun_phrase(("goal",), room - 1, single=True, definite=True)
-            return Complement.after(prepositional("to", "à", goal))
-        if verb.frame == "place" or (room >= 3 and self.chance(0.6)):
-            return Complement.after(self.place(room, ("place",)) if verb.frame == "place" else self.place(room))
-        if room >= 1 and verb.frame == "action" and self.chance(0.4):
-            return Complement.after(idiom("ADVP", *self.rng.choice((("slowly/RB", "lentement"), ("here/RB", "ici")))))
-        return Complement()
+            phrase = prepositional("to", "à", self.noun_phrase(("goal",), room - 1, single=True, definite=True))
+        elif verb.frame == "place" or (room >= 3 and self.chance(0.6)):
+            phrase = self.place(room, ("place",)) if verb.frame == "place" else self.place(room)
+        elif room >= 1 and verb.frame == "action" and self.chance(0.4):
+            phrase = idiom("ADVP", *self.rng.choice((("slowly/RB", "lentement"), ("here/RB", "ici"))))
+        else:
+            return Complement()
+        return Complement((phrase.english,), french=phrase.french)
 
     def object_pronoun(self, subject: NounPhrase, third_only: bool) -> list[str]:
         """A row of the table of object pronouns; never the person of the subject, which would ask for a reflexive."""
@@ -329,7 +330,11 @@ class Grammar:
         adverbial = rule("SBAR", (rule("WHADVP", (word,)) if tag == "WRB" else word, inner))
         main_tense = self.rng.choice(("present", "present", "must", "will")) if tense == "present" else tense
         main = self.simple_clause(room - len(adverbial.words), main_tense)
-        return fronted(adverbial, main) if self.chance(0.4) else closed(main, adverbial)
+        if self.chance(0.4):
+            return fronted(adverbial, main)
+        subject, verb_phrase = main.english.children  # of which the adverbial becomes the last part
+        tree = Branch("S", (subject, Branch("VP", (*verb_phrase.children, adverbial.english))))
+        return Phrase(tree, main.french + adverbial.french)
 
     def reported_clause(self, room: int) -> Phrase:
         """S -> NP says that S; never negated, which would ask for the subjunctive in French."""
@@ -370,11 +375,10 @@ class Grammar:
             clauses.append(made)
             left -= len(made.words) + 2
         stop = pair(".", ".", ".")
-        first, *later = clauses
-        if not later:
-            return Phrase(Branch("S", (*first.english.children, stop.english)), first.french + stop.french)
-        parts = [first]
-        for clause in later:
+        parts = clauses[:1]
+        if len(clauses) == 1:
+            return Phrase(Branch("S", (*parts[0].english.children, stop.english)), parts[0].french + stop.french)
+        for clause in clauses[1:]:
             parts += [pair(",", ",", ","), pair("CC", *self.rng.choice((AND, AND, BUT))), clause]
         return rule("S", (*parts, stop))
 
@@ -393,13 +397,6 @@ def fronted(adverbial: Phrase, main: Phrase) -> Phrase:
     return Phrase(Branch("S", begin.english.children + main.english.children), begin.french + main.french)
 
 
-def closed(main: Phrase, adverbial: Phrase) -> Phrase:
-    """S -> NP VP, where the adverbial is the last part of the verb phrase."""
-    subject, verb_phrase = main.english.children
-    tree = Branch("S", (subject, Branch("VP", (*verb_phrase.children, adverbial.english))))
-    return Phrase(tree, main.french + adverbial.french)
-
-
 def extended(core: NounPhrase, modifier: Phrase) -> NounPhrase:
     """NP -> NP PP | NP SBAR."""
     phrase = rule("NP", (core, modifier))
@@ -416,22 +413,15 @@ def governed(preposition: tuple[Leaf, ...], tree: Leaf | Branch) -> Leaf | Branc
     return Branch("PP", (*preposition, tree)) if preposition else tree
 
 
-def in_front_of(ground: Phrase) -> Phrase:
-    """PP -> in NP, NP -> NP PP, NP -> front, PP -> of NP; "devant" translates all three words."""
-    words = (Leaf("IN", "in"), Leaf("NN", "front"), Leaf("IN", "of"))
-    side = Branch("NP", (Branch("NP", words[1:2]), Branch("PP", (words[2], ground.english))))
-    return Phrase(Branch("PP", (words[0], side)), french_words("devant", *words) + ground.french)
-
-
 def determined(
     determiner: Determiner, adjectives: Sequence[Adjective], noun: Noun, plural: bool, negated: bool = False
 ) -> NounPhrase:
     """NP -> DT JJ JJ NN: each adjective before or after the French noun, everything in agreement with it."""
     if negated and determiner.english == "some":
         determiner = ANY
-    first = next((adjective for adjective in adjectives if adjective.before_noun), None)
-    head = pair("NNS" if plural else "NN", noun.english[plural], noun.french[plural])
-    before = [] if first is None else [pair("JJ", first.english, first.agree(noun.gender, plural, noun.french[plural]))]
+    form = noun.french[plural]
+    head = pair("NNS" if plural else "NN", noun.english[plural], form)
+    before = [pair("JJ", a.english, a.agree(noun.gender, plural, form)) for a in adjectives if a.before_noun]
     after = [pair("JJ", a.english, a.agree(noun.gender, plural)) for a in adjectives if not a.before_noun]
     french = determiner.agree(noun.gender, plural, (before[0] if before else head).french[0].text)
     if (negated and determiner.english == "a") or (french == "des" and before):

@@ -22,11 +22,6 @@ class Complement:
     agreement: tuple[str, bool] | None = None
     verb_links: tuple[Leaf, ...] = ()
 
-    @classmethod
-    def after(cls, phrase: Phrase) -> Complement:
-        """A phrase that stands after the verb in both languages."""
-        return cls((phrase.english,), french=phrase.french)
-
 
 @dataclass(frozen=True)
 class Predicate:
