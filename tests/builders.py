@@ -15,7 +15,7 @@ from omegaconf import DictConfig, OmegaConf
 from torch import nn
 
 from recipes.groundhog import files
-from recipes.groundhog.__main__ import make_options, make_parameters
+from recipes.groundhog.__main__ import make_config, make_parameters
 from rnnsearch_fairseq.modules.rnnsearch import ARCHITECTURES
 from rnnsearch_fairseq.plugin.models import RNNsearchModel
 
@@ -63,7 +63,8 @@ def groundhog_model(params: Mapping[str, np.ndarray]) -> RNNsearchModel:
     source, target = (files.Symbols(len(array), end=len(array) - 1, unknown=1) for array in arrays)
     n, m = len(params["b_0_dec_initializer_0"]), arrays[0].shape[1]
     settings = files.Settings("A_dec_transition_0" in params, n, m, 2, source, target)
-    model = make_model(source_words=source.size - 3, target_words=target.size - 3, **make_options(settings, params))
+    sizes = {"source_words": source.size - 3, "target_words": target.size - 3}
+    model = make_model(**sizes, **vars(make_config(settings, params)))
     for name, parameter in make_parameters(dict(params), settings).items():
         half, _, rest = name.partition(".")
         getattr(model, half).network.get_parameter(rest).data.copy_(parameter)

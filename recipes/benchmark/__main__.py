@@ -18,7 +18,6 @@ import shlex
 import statistics
 import subprocess
 import sys
-import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -70,15 +69,13 @@ class Timing:
 class Worker:
     """A process that does a case's work on request; see `recipes.benchmark.workloads.main`."""
 
-    def __init__(self, case: Case, work: Mapping[str, Any], packages: Path) -> None:
+    def __init__(self, case: Case, work: Mapping[str, Any]) -> None:
         self.name = case.name
-        package = Path(case.checkout or ROOT, "rnnsearch_fairseq").resolve()
-        if not package.is_dir():
-            raise InputError(f"{case.name}: {package} is no folder; give a checkout after the @")
-        # The program is always this checkout's, the package is the case's.
-        packages.mkdir()
-        (packages / "rnnsearch_fairseq").symlink_to(package)
-        path = os.pathsep.join(filter(None, [str(packages), os.environ.get("PYTHONPATH")]))
+        checkout = Path(case.checkout or ROOT).resolve()
+        if not (checkout / "rnnsearch_fairseq").is_dir():
+            raise InputError(f"{case.name}: {checkout} has no rnnsearch_fairseq; give a checkout after the @")
+        # The program, which needs no other package of a checkout, is always this checkout's.
+        path = os.pathsep.join(filter(None, [str(checkout), os.environ.get("PYTHONPATH")]))
         self.process = subprocess.Popen(
             [sys.executable, str(ROOT / "recipes/benchmark/workloads.py")],
             env=os.environ | QUIET | {"PYTHONPATH": path},
@@ -103,9 +100,9 @@ class Worker:
 def measure(cases: Sequence[Case], work: Mapping[str, Any], rounds: int) -> list[Timing]:
     """Time the cases in turns; those that fail are left out."""
     workers: list[Worker] = []
-    with tempfile.TemporaryDirectory() as folder, ExitStack() as ending:
-        for number, case in enumerate(cases):
-            workers.append(Worker(case, work, Path(folder, str(number))))
+    with ExitStack() as ending:
+        for case in cases:
+            workers.append(Worker(case, work))
             ending.callback(workers[-1].process.kill)
         reports = [(worker, worker.receive()) for worker in workers]
         ready = [(worker, Timing(worker.name, *report)) for worker, report in reports if report]

@@ -52,8 +52,7 @@ class Training:
         if size.vocabulary is None:
             self.batches = read_batches(self.trainer, size.updates)
         else:
-            dictionaries = task.source_dictionary, task.target_dictionary
-            self.batches = [random_batch(dictionaries, size) for _ in range(size.updates)]
+            self.batches = [random_batch(task, size) for _ in range(size.updates)]
         self.count = sum(batch["ntokens"] for batch in self.batches)
 
     def step(self, batch: Batch) -> None:
@@ -77,8 +76,7 @@ class Translation:
         config.generation.max_len_a, config.generation.max_len_b = 0, size.lengths - 1
         config.generation.min_len = size.lengths - 1  # end-of-sentence is impossible before
         torch.manual_seed(config.common.seed)
-        dictionaries = self.task.source_dictionary, self.task.target_dictionary
-        self.batches = [random_batch(dictionaries, size) for _ in range(size.updates)]
+        self.batches = [random_batch(self.task, size) for _ in range(size.updates)]
         self.model = self.task.build_model(config.model)
         if torch.cuda.is_available() and not config.common.cpu:
             self.model.cuda()
@@ -127,10 +125,10 @@ def read_batches(trainer: Trainer, count: int) -> list[Batch]:
     return batches
 
 
-def random_batch(dictionaries: tuple[Dictionary, Dictionary], size: Size) -> Batch:
+def random_batch(task: tasks.FairseqTask, size: Size) -> Batch:
     """Make a batch of random sentences of equal lengths, end-of-sentence included."""
     sides = []
-    for dictionary in dictionaries:
+    for dictionary in (task.source_dictionary, task.target_dictionary):
         words = torch.randint(dictionary.nspecial, len(dictionary), (size.batch, size.lengths))
         words[:, -1] = dictionary.eos()
         sides += [list(words), [size.lengths] * size.batch, dictionary]

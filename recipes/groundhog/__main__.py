@@ -7,7 +7,6 @@ same probabilities, and can be trained further. How to make the JSON files: reci
 """
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -47,17 +46,15 @@ def make_parameters(arrays: dict[str, np.ndarray], settings: Settings) -> dict[s
                 array = symbols.rearrange(array, pad)
         return array
 
-    stacked = {
-        parameter: np.concatenate([convert_array(name, axes) for name, axes in origins.items()])
+    return {
+        parameter: torch.from_numpy(np.concatenate([convert_array(name, axes) for name, axes in origins.items()]))
         for parameter, origins in settings.parameters().items()
     }
-    return {parameter: torch.from_numpy(np.ascontiguousarray(array)) for parameter, array in stacked.items()}
 
 
-def make_options(settings: Settings, arrays: dict[str, np.ndarray]) -> dict[str, Any]:
-    """The architecture, and the sizes of the model."""
-    options: dict[str, Any] = {
-        "arch": "groundhog_search" if settings.searches else "groundhog_encdec",
+def make_config(settings: Settings, arrays: dict[str, np.ndarray]) -> RNNsearchConfig:
+    """The architecture of the model, and its sizes."""
+    sizes = {
         "embedding_size": settings.embedding,
         "hidden_size": settings.units,
         "maxout_size": settings.units // settings.pool,
@@ -65,8 +62,9 @@ def make_options(settings: Settings, arrays: dict[str, np.ndarray]) -> dict[str,
         "output_rank": settings.embedding,
     }
     if settings.searches:
-        options["alignment_size"] = arrays["B_dec_transition_0"].shape[1]
-    return options
+        sizes["alignment_size"] = arrays["B_dec_transition_0"].shape[1]
+    architecture = ARCHITECTURES["groundhog_search" if settings.searches else "groundhog_encdec"]
+    return RNNsearchConfig.from_values(architecture | sizes)
 
 
 def convert(model: Path, state: Path, vocabularies: tuple[Path, Path], languages: tuple[str, str], out: Path) -> None:
@@ -76,8 +74,7 @@ def convert(model: Path, state: Path, vocabularies: tuple[Path, Path], languages
     settings = read_settings(state)
     words = [read_words(path, symbols) for path, symbols in zip(vocabularies, (settings.source, settings.target))]
     arrays = read_arrays(model, settings)
-    options = make_options(settings, arrays)
-    config = RNNsearchConfig.from_values(ARCHITECTURES[options["arch"]] | options)
+    config = make_config(settings, arrays)
     source, target = (Vocabulary([*SPECIAL, *side_words]) for side_words in words)
     network = RNNsearch(config, len(source), len(target))
     network.load_state_dict(make_parameters(arrays, settings))

@@ -40,11 +40,8 @@ def table_1(runs: BahdanauRuns) -> Section:
             return NONE
         return f"{scored_by_bleu(translations[name], runs.test.reference_words).on(numbers).score:.2f}"
 
-    columns = (
-        (runs.systems, range(len(runs.test))),
-        (runs.banned, runs.known),
-        (runs.by_fairseq, range(len(runs.test))),
-    )
+    every = range(len(runs.test))
+    columns = (runs.systems, every), (runs.banned, runs.known), (runs.by_fairseq, every)
     rows = [[name, *(score(translations, name, numbers) for translations, numbers in columns)] for name in runs.systems]
     blocks = [
         table(["model", "all", "no unknown words", "all, fairseq's search"], rows),
@@ -111,8 +108,7 @@ def table_3(runs: BahdanauRuns) -> Section:
         rows = [[name, html.unescape(text)] for name, text in texts]
         blocks.append(table([f"sentence {number}", f"{runs.test.lengths[number]} words"], rows))
     if not sentences:
-        longest = max(runs.test.lengths)
-        blocks.append(f"No sentence has {runs.least} words or more; the longest has {longest}.")
+        blocks.append(f"No sentence has {runs.least} words or more; the longest has {max(runs.test.lengths)}.")
     return "Table 3: long sentences", [*blocks, *missing(runs.lacking(TRANSLATIONS))]
 
 

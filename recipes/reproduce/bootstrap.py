@@ -98,11 +98,9 @@ class Difference:
     ) -> "Difference":
         """The difference of two systems, each given by the scores of its seeds in each row of a :func:`draw`.
 
-        The interval is the bootstrap's, of the means over the seeds. Of systems with :data:`FEWEST_SEEDS`, the interval
-        of these means over other seeds is added to it in quadrature: sentences and seeds vary independently. Its
-        degrees of freedom are those of Welch (1947), rounded down. If one system has fewer seeds, we assume that it
-        varies as much as the other one (Student's t-test). A system that ``is_fixed``, like Moses, does not vary.
-        Scores of the ``same_models``, as by two searches, are paired by seed: the variance is of their differences.
+        The interval is the bootstrap's, of the means over the seeds. Their own over other seeds, as :data:`SEEDS` says,
+        is added to it in quadrature: sentences and seeds vary independently. Welch's degrees of freedom are rounded
+        down. A system that ``is_fixed``, like Moses, does not vary. For the ``same_models``, see :data:`PAIRED`.
         """
         means = [np.mean(scores, axis=0) for scores in (first, second)]
         apart = means[0] - means[1]
@@ -148,8 +146,7 @@ def decide(tests: Sequence[tuple[Difference, tuple[int, float]]]) -> list[tuple[
     """The verdict on each test of one claim, and the test's numbers in words.
 
     A test says that a difference lies above (1) or below (-1) a bound. It agrees if the whole interval does, does not
-    agree if the whole interval lies on the other side, and is undecided otherwise. It is undecided, too, if its p,
-    corrected by Holm (1979) for the number of ``tests``, is :data:`LEVEL` or higher.
+    agree if the whole interval lies on the other side, and is undecided otherwise, and as :data:`HOLM` says.
     """
     results = [("", "")] * len(tests)
     probabilities = [difference.p(bound) for difference, (_, bound) in tests]

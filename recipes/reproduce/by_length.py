@@ -6,7 +6,7 @@ picture (in grey) give the number of sentences.
 """
 
 from collections.abc import Sequence
-from math import inf, nan
+from math import inf, isnan, nan
 from pathlib import Path
 from typing import NamedTuple
 
@@ -59,11 +59,10 @@ def length_tables(bins: Sequence[Bin], systems: Sequence[str]) -> list[str]:
     """BLEU, and the ratios of lengths: a row for each bin."""
     tables = []
     for field in ("bleu", "ratio"):
-        rows = [
-            [span(bin.first, bin.last), str(bin.sentences), *(f"{number:.2f}" for number in getattr(bin, field))]
-            for bin in bins
-        ]
-        rows = [["–" if cell == "nan" else cell for cell in row] for row in rows]
+        rows = []
+        for bin in bins:
+            numbers = ["–" if isnan(number) else f"{number:.2f}" for number in getattr(bin, field)]
+            rows.append([span(bin.first, bin.last), str(bin.sentences), *numbers])
         tables.append(table(["words", "sentences", *systems], rows))
     return [tables[0], "Length of the translations, in lengths of the references:", tables[1]]
 
@@ -77,11 +76,10 @@ def plot_by_length(bins: Sequence[Bin], systems: Sequence[str], picture: Path) -
     ends = [bin.first + width - 1 for bin in bins]  # where the last bin is open, too
     middles = [(bin.first + end) / 2 for bin, end in zip(bins, ends)]
     figure, axes = plt.subplots(figsize=(7, 4.5))
-    lines = []
-    for number in range(len(systems)):
+    for number, name in enumerate(systems):
         style = {"linestyle": LINES[number % len(LINES)], "marker": MARKERS[number % len(MARKERS)]}
-        heights = [bin.bleu[number] for bin in bins]
-        lines += axes.plot(middles, heights, markersize=5, color=f"C{number}", clip_on=False, zorder=3, **style)
+        style |= {"color": f"C{number}", "label": name, "markersize": 5}
+        axes.plot(middles, [bin.bleu[number] for bin in bins], clip_on=False, zorder=3, **style)
     top = max([score for bin in bins if bin.sentences for score in bin.bleu], default=0)
     axes.set(xlim=(0, ends[-1]), ylim=(0, min(1.1 * top, 100) or 1), xlabel="Sentence length", ylabel="BLEU score")
     axes.set_xticks([0, *ends][:: -(-len(bins) // MAX_TICKS)])
@@ -90,5 +88,5 @@ def plot_by_length(bins: Sequence[Bin], systems: Sequence[str], picture: Path) -
         upright = 90 if len(bins) > MAX_TICKS else 0
         axes.text(middle, 1.01, str(bin.sentences), ha="center", va="bottom", rotation=upright, **grey)
     axes.text(ends[-1] * 1.01, 1.01, "sentences", ha="left", va="bottom", **grey)
-    draw_legend(figure, lines, systems)
+    draw_legend(axes)
     write_picture(figure, picture)

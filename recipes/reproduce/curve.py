@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
+from matplotlib.axes import Axes
 from matplotlib.ticker import LogLocator
 
 from recipes.reproduce.epochs import Lines, read_kinds
@@ -67,7 +66,6 @@ def plot_curves(paths: Sequence[Path], measure: str, timed: bool, picture: Path)
     """Draw the curves of these logs to ``picture``."""
     field = MEASURES[measure]
     figure, axes = plt.subplots(figsize=(7, 4.5))
-    lines, labels = [], []
     for number, path in enumerate(paths):
         train, dev = ([point for point in points if getattr(point, field) is not None] for points in read_curve(path))
         if not dev:
@@ -79,8 +77,8 @@ def plot_curves(paths: Sequence[Path], measure: str, timed: bool, picture: Path)
         for kind, points, look in (("training", train, {"linewidth": 0.7}), ("development", dev, marked)):
             if points:
                 across = [point.seconds / 3600 if timed else point.updates for point in points]
-                lines += axes.plot(across, [getattr(point, field) for point in points], **style, **look)
-                labels.append(f"{name}, {kind}")
+                up = [getattr(point, field) for point in points]
+                axes.plot(across, up, label=f"{name}, {kind}", **style, **look)
     axes.set(xlabel="Training time (hours)" if timed else "Updates", xlim=(0, None))
     axes.set_ylabel("BLEU score" if measure == "bleu" else "Perplexity")
     axes.xaxis.set_major_formatter("{x:,g}")
@@ -89,13 +87,13 @@ def plot_curves(paths: Sequence[Path], measure: str, timed: bool, picture: Path)
         axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         axes.yaxis.set_major_formatter("{x:,g}")
         axes.yaxis.set_minor_formatter("")
-    draw_legend(figure, lines, labels)
+    draw_legend(axes)
     write_picture(figure, picture)
 
 
-def draw_legend(figure: Figure, lines: Sequence[Line2D], labels: Sequence[str]) -> None:
-    """Draw the legend right of the axes, with dollar signs as they are."""
-    legend = figure.legend(lines, labels, loc="upper left", bbox_to_anchor=(0.92, 0.89), frameon=False)
+def draw_legend(axes: Axes) -> None:
+    """Draw the legend of all lines right of the axes, with dollar signs as they are."""
+    legend = axes.figure.legend(handles=axes.get_lines(), loc="upper left", bbox_to_anchor=(0.92, 0.89), frameon=False)
     for text in legend.get_texts():
         text.set_parse_math(False)
 

@@ -2,7 +2,8 @@
 
 import re
 from collections.abc import Sequence
-from math import inf, isnan
+from math import inf, isnan, nan
+from operator import itemgetter
 from pathlib import Path
 from typing import NamedTuple
 
@@ -81,7 +82,8 @@ def read_train_log(path: Path) -> list[Epoch]:
     for updates, train in trained.items():
         if "train_wall" not in train:
             raise InputError(f"{path}: epoch {train['epoch']} has no train_wall; train it anew")
-        dev = min((dev for dev in validated.values() if dev["epoch"] == train["epoch"]), key=_loss, default={})
+        devs = [dev for dev in validated.values() if dev["epoch"] == train["epoch"] and not isnan(dev.get("loss", nan))]
+        dev = min(devs, key=itemgetter("loss"), default={})
         of_dev = (dev.get(name) for name in ("loss", "ppl", "nll_sentence_nats"))
         numbers = updates, train["train_wall"], train.get("nll_sentence_nats")
         epochs[train["epoch"]] = Epoch(int(train["epoch"]), *numbers, *of_dev)
@@ -92,11 +94,5 @@ def read_train_log(path: Path) -> list[Epoch]:
 
 def best_epoch(epochs: Sequence[Epoch]) -> Epoch | None:
     """The epoch of lowest loss on the development set, of equals that of lowest NLL; None if none was validated."""
-    validated = [epoch for epoch in epochs if epoch.dev_loss is not None and not isnan(epoch.dev_loss)]
+    validated = [epoch for epoch in epochs if epoch.dev_loss is not None]
     return min(validated, key=lambda epoch: (epoch.dev_loss, epoch.dev_nll_sentence or 0), default=None)
-
-
-def _loss(dev: Statistics) -> float:
-    """The loss of a validation; one that is missing or not a number is the highest."""
-    loss = dev.get("loss", inf)
-    return inf if isnan(loss) else loss

@@ -62,12 +62,10 @@ def figure_2(runs: BahdanauRuns, longest: float, picture: Path) -> Section:
 def figure_3(runs: BahdanauRuns, folder: Path) -> Section:
     """Alignments of an arbitrary sentence and of some short ones, by one model; the pictures go to ``folder``."""
     title, kind = "Figure 3: alignments", f"with {SHORTEST} to {LONGEST} words"
-    known = set(range(len(runs.test)))
+    fitting = runs.test.select_length(SHORTEST, LONGEST)
     if runs.known is not None:
-        known, kind = set(runs.known), f"{kind} and no unknown word"
-    drawn = draw_sentences(
-        [number for number in runs.test.select_length(SHORTEST, LONGEST) if number in known], MATRICES
-    )
+        fitting, kind = sorted({*fitting} & {*runs.known}), f"{kind} and no unknown word"
+    drawn = draw_sentences(fitting, MATRICES)
     others = [number for number in range(len(runs.test)) if number not in drawn]
     files = runs.with_file(ALIGNMENTS)
     if not files or not drawn:
@@ -86,15 +84,14 @@ def figure_3(runs: BahdanauRuns, folder: Path) -> Section:
 
 def report(seeds: Sequence[BahdanauRuns], longest: float, folder: Path) -> list[Section]:
     """All sections; their pictures are drawn to ``folder``."""
-    scores, alignments = [], []
+    sections: list[Section] = []
     for number, runs in enumerate(seeds, 1):
         picture = folder / ("figure-2.png" if number == 1 else f"figure-2-runs-{number}.png")
-        scores.append([table_1(runs), table_2(runs), figure_2(runs, longest, picture)])
-        alignments.append([alignment_errors(runs), monotony(runs)])
-    sections = [*claims(seeds, longest), *scores[0], figure_3(seeds[0], folder), table_3(seeds[0])]
-    sections += [significance(seeds), *alignments[0]]
-    for number, further in enumerate(zip(scores[1:], alignments[1:]), 2):
-        sections += [(f"RUNS {number}, {title}", blocks) for part in further for title, blocks in part]
+        of_runs = [table_1(runs), table_2(runs), figure_2(runs, longest, picture)]
+        if number == 1:
+            of_runs = [*claims(seeds, longest), *of_runs, figure_3(runs, folder), table_3(runs), significance(seeds)]
+        of_runs += [alignment_errors(runs), monotony(runs)]
+        sections += [(f"RUNS {number}, {title}" if number > 1 else title, blocks) for title, blocks in of_runs]
     return sections
 
 

@@ -68,11 +68,9 @@ class BahdanauRuns:
 
     def lacking(self, *files: str) -> list[str]:
         """The models that lack files, and which."""
-        absent = []
-        for name, path in self.folders.items():
-            lacks = [f"no {file}" for file in files if not (path / file).exists()]
-            absent += [f"{name} ({', '.join(lacks)})"] if lacks else []
-        return absent
+        folders = self.folders.items()
+        lacks = {name: [f"no {file}" for file in files if not (path / file).exists()] for name, path in folders}
+        return [f"{name} ({', '.join(of_model)})" for name, of_model in lacks.items() if of_model]
 
     @cached_property
     def seeds(self) -> dict[str, str]:
@@ -119,12 +117,11 @@ class BahdanauRuns:
         """
         if not all(path.exists() for path in self.dictionaries):
             return None
-        source, target = (Vocabulary.read(path) for path in self.dictionaries)
-        pairs = zip(self.test.source, self.test.reference)
+        vocabularies = [Vocabulary.read(path) for path in self.dictionaries]
         return [
             number
-            for number, (line, reference) in enumerate(pairs)
-            if all(word in source for word in line.split()) and all(word in target for word in reference.split())
+            for number, pair in enumerate(zip(self.test.source, self.test.reference))
+            if all(word in known for line, known in zip(pair, vocabularies) for word in line.split())
         ]
 
 
