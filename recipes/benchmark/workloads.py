@@ -47,8 +47,7 @@ class Training:
         config = read_options([*made_up, *options], fairseq_options.get_training_parser())
         task = make_up_task(config.task, size.vocabulary) if made_up else tasks.setup_task(config.task)
         torch.manual_seed(config.common.seed)
-        model, criterion = task.build_model(config.model), task.build_criterion(config.criterion)
-        self.trainer = Trainer(config, task, model, criterion)
+        self.trainer = Trainer(config, task, task.build_model(config.model), task.build_criterion(config.criterion))
         if size.vocabulary is None:
             self.batches = read_batches(self.trainer, size.updates)
         else:
@@ -60,9 +59,26 @@ class Training:
         self.trainer.train_step([batch])
 
     def peak(self) -> int:
-        """Bytes of memory at the peak of an update, above the parameters and the optimizer's state."""
+        """Bytes of memory at the peak of an update, above the parameters and the optimizer's state.
+
+        On CPUs they come from torch's record of each allocation. Memory that is allocated but never touched counts;
+        memory that libraries allocate themselves, for matrix products, does not.
+        """
         self.trainer.zero_grad()
-        return peak_bytes(lambda: self.step(self.batches[0]), self.trainer.device)
+        device = self.trainer.device
+        if device.type == "cuda":
+            before = torch.cuda.memory_allocated(device)
+            torch.cuda.reset_peak_memory_stats(device)
+            self.step(self.batches[0])
+            return torch.cuda.max_memory_allocated(device) - before
+        with profile(profile_memory=True) as record:
+            self.step(self.batches[0])
+        live = peak = 0
+        for event in sorted(record.kineto_results.events(), key=lambda event: event.start_ns()):
+            if event.name() == "[memory]":
+                live += event.nbytes()
+                peak = max(peak, live)
+        return peak
 
 
 class Translation:
@@ -96,10 +112,7 @@ WORKLOADS = {"train": Training, "generate": Translation}
 def read_options(options: Sequence[str], parser: argparse.ArgumentParser) -> DictConfig:
     """Parse the options of a fairseq command into its configuration."""
     parser.usage = argparse.SUPPRESS  # it would fill the screen
-    args = fairseq_options.parse_args_and_arch(parser, list(options))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # hydra warns about fairseq's old configuration
-        return convert_namespace_to_omegaconf(args)
+    return convert_namespace_to_omegaconf(fairseq_options.parse_args_and_arch(parser, list(options)))
 
 
 def make_up_task(config: Any, vocabulary: int) -> tasks.FairseqTask:
@@ -145,34 +158,11 @@ def clock(work: Callable[[], Any]) -> tuple[float, float]:
     return time.perf_counter() - wall, time.process_time() - cpu
 
 
-def peak_bytes(work: Callable[[], Any], device: torch.device) -> int:
-    """The peak of torch's allocations during ``work``, above the allocations before it.
-
-    On CPUs it comes from torch's record of each allocation, so ``work`` must not free earlier tensors. Memory that is
-    allocated but never touched counts; memory that libraries allocate themselves, for matrix products, does not.
-    """
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
-        before = torch.cuda.memory_allocated(device)
-        torch.cuda.reset_peak_memory_stats(device)
-        work()
-        torch.cuda.synchronize(device)
-        return torch.cuda.max_memory_allocated(device) - before
-    with profile(profile_memory=True) as record:
-        work()
-    live = peak = 0
-    for event in sorted(record.kineto_results.events(), key=lambda event: event.start_ns()):
-        if event.name() == "[memory]":
-            live += event.nbytes()
-            peak = max(peak, live)
-    return peak
-
-
 def main() -> None:
     """The work of a process: read a case from standard input, report its size, and do a round on each further line."""
     rnnsearch_fairseq.register()
     logging.disable(logging.INFO)
-    warnings.simplefilter("ignore")  # torch warns about fairseq's calls
+    warnings.simplefilter("ignore")  # hydra and torch warn about fairseq
     reports, sys.stdout = sys.stdout, sys.stderr
 
     def report(*values: object) -> None:

@@ -38,20 +38,16 @@ def finish(phrase: Phrase) -> SentencePair:
     )
 
 
-def _draw_length(rng: random.Random, longest: int) -> int:
-    # 85% of the sentences around 11 words, 15% in a tail up to the longest.
-    if longest > 16 and rng.random() < 0.15:
-        return rng.randrange(16, longest + 1)
-    return min(longest, SHORTEST + rng.randrange(9) + rng.randrange(9))
-
-
 def generate(size: int, seed: int, longest: int = LONGEST) -> Iterator[SentencePair]:
     """Generate sentence pairs of 3 to `longest` English words, no two of them with the same English sentence."""
     rng = random.Random(seed)
     grammar = Grammar(rng)
     seen: set[str] = set()
     while len(seen) < size:
-        made = finish(grammar.sentence(_draw_length(rng, longest)))
+        # 85% of the sentences around 11 words, 15% in a tail up to the longest.
+        in_tail = longest > 16 and rng.random() < 0.15
+        room = rng.randrange(16, longest + 1) if in_tail else SHORTEST + rng.randrange(9) + rng.randrange(9)
+        made = finish(grammar.sentence(min(longest, room)))
         length, key = len(made.source), " ".join(made.source)
         if SHORTEST <= length <= longest and key not in seen:
             seen.add(key)

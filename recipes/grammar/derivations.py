@@ -41,22 +41,18 @@ class Grammar:
         english, tag, french, gender = title
         return NounPhrase.make("NP", (pair(tag, english, french), word), gender=gender)
 
-    def pick_adjectives(self, noun: Noun, room: int) -> list[Adjective]:
-        """At most one adjective that precedes the French noun and one that follows it, in English order."""
-        picked: list[Adjective] = []
-        for before in (True, False):
-            fitting = [a for a in lexicon.ADJECTIVES if noun.kinds[0] in a.kinds and a.before_noun == before]
-            if room >= 3 + len(picked) and fitting and self.chance(0.3):
-                picked.append(self.rng.choice(fitting))
-        return picked
-
     def nominal(self, noun: Noun, room: int, negated: bool = False, definite: bool = False) -> NounPhrase:
         """NP -> DT JJ NN | DT NN JJ. `negated`: direct object of a negation, where indefinite articles become "de"."""
         determiners = lexicon.DEFINITE if definite else lexicon.WEIGHTED_DETERMINERS
         fitting = [d for d in determiners if d.kinds == ("all",) or any(k in d.kinds for k in noun.kinds)]
         determiner = self.rng.choice(fitting)
         plural = determiner.french[0] == "" or (determiner.french[2] != "" and self.chance(0.3))
-        return determined(determiner, self.pick_adjectives(noun, room), noun, plural, negated)
+        adjectives: list[Adjective] = []  # at most one that precedes the French noun and one that follows it
+        for before in (True, False):
+            suited = [a for a in lexicon.ADJECTIVES if noun.kinds[0] in a.kinds and a.before_noun == before]
+            if room >= 3 + len(adjectives) and suited and self.chance(0.3):
+                adjectives.append(self.rng.choice(suited))
+        return determined(determiner, adjectives, noun, plural, negated)
 
     def genitive(self, noun: Noun) -> NounPhrase:
         """NP -> NP 's NN | NN de NP, or NP -> NP of NP."""

@@ -14,7 +14,6 @@ from torch import Tensor
 
 from recipes.groundhog.files import Settings, read_arrays, read_settings, read_words
 from rnnsearch_fairseq.command_line import make_parser, program
-from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.inference.loading import Member, write_member
 from rnnsearch_fairseq.modules.rnnsearch import ARCHITECTURES, RNNsearch, RNNsearchConfig
 from rnnsearch_fairseq.text.settings import TextSettings
@@ -69,8 +68,6 @@ def make_config(settings: Settings, arrays: dict[str, np.ndarray]) -> RNNsearchC
 
 def convert(model: Path, state: Path, vocabularies: tuple[Path, Path], languages: tuple[str, str], out: Path) -> None:
     """Write ``out/checkpoint.pt`` and ``out/dict.LANGUAGE.txt``; an InputError unless the four files fit together."""
-    if languages[0] == languages[1]:
-        raise InputError(f"both languages are {languages[0]!r}; give two, as -s en -t fr")
     settings = read_settings(state)
     words = [read_words(path, symbols) for path, symbols in zip(vocabularies, (settings.source, settings.target))]
     arrays = read_arrays(model, settings)

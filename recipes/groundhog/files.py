@@ -17,7 +17,6 @@ from rnnsearch_fairseq.text.lines import open_bytes
 UNUSED = 0  # GroundHog's id without a word; its row of the softmax still counts in every probability
 MATCH = "give the four files of one model"
 
-TANH = "lambda x: TT.tanh(x)"
 SIGMOID = "lambda x: TT.nnet.sigmoid(x)"
 # The settings of the paper's models.
 MODEL_SETTINGS = {
@@ -34,7 +33,7 @@ LAYER_SETTINGS = {
     "rec_reseting": True,
     "rec_gater": SIGMOID,
     "rec_reseter": SIGMOID,
-    "activ": TANH,
+    "activ": "lambda x: TT.tanh(x)",
 }
 
 # For each parameter of the network, the GroundHog arrays that form it, with the sizes of their axes: x and y are the

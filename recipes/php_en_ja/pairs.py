@@ -44,9 +44,8 @@ def name_markup(pair: Pair) -> Pair | None:
     """The pair with names for its markup; None if a side has markup that the other has not, or too much."""
     sides = mask_pair(*pair)
     names = [set(SYMBOL.findall(side)) for side in sides]
-    if names[0] != names[1] or len(names[0]) > MAX_NAMES:
-        return None
-    if any(len(scan(side).spans) != len(SYMBOL.findall(side)) for side in sides):
+    has_more = any(len(scan(side).spans) != len(SYMBOL.findall(side)) for side in sides)
+    if has_more or names[0] != names[1] or len(names[0]) > MAX_NAMES:
         return None
     source, target = (SYMBOL.sub(lambda symbol: f" CODE{chr(64 + int(symbol[1]))}", side).strip() for side in sides)
     return source, target

@@ -12,9 +12,6 @@ links, the first counts.
 
 ahead    k > i;  same: k = i;  back: k < i, an inversion
 swap     k = i - 1, a part of back: two neighbours change places, as adjective and noun do between English and French
-
-An alignment is called mostly monotonic if at least half of its steps go ahead and no more than a quarter go back. The
-paper has no number; this criterion is ours.
 """
 
 from collections import Counter
@@ -29,7 +26,7 @@ from rnnsearch_fairseq.text.words import merge_pieces
 
 WITHOUT_ALIGNMENT = "RNNencdec"
 MOST_FREQUENT = 10  # pairs of words
-MIN_AHEAD, MAX_BACK = 0.5, 0.25  # of the steps of an alignment that is mostly monotonic
+MIN_AHEAD, MAX_BACK = 0.5, 0.25  # of the steps of a mostly monotonic alignment; the paper has no number
 ADJECTIVE = {adjective.english for adjective in ADJECTIVES}
 NOUN = {form for noun in NOUNS for form in noun.english}
 HEADER = ("alignment", "steps", "ahead", "same", "back", "swap", "adjective and noun", "monotonic", "frequent swaps")

@@ -29,6 +29,7 @@ HOLM = (
     f"p is corrected by Holm (1979) for the number of tests of the same claim, and must be below {LEVEL}; otherwise "
     "the test is undecided."
 )
+BySeed = Sequence[np.ndarray]  # the scores of a system, of each seed in each row of a draw
 
 
 @cache
@@ -89,14 +90,8 @@ class Difference:
     by_seed: tuple[float, ...] = ()
 
     @classmethod
-    def between(
-        cls,
-        first: Sequence[np.ndarray],
-        second: Sequence[np.ndarray],
-        same_models: bool = False,
-        is_fixed: bool = False,
-    ) -> "Difference":
-        """The difference of two systems, each given by the scores of its seeds in each row of a :func:`draw`.
+    def between(cls, first: BySeed, second: BySeed, same_models: bool = False, is_fixed: bool = False) -> "Difference":
+        """The difference of two systems.
 
         The interval is the bootstrap's, of the means over the seeds. Their own over other seeds, as :data:`SEEDS` says,
         is added to it in quadrature: sentences and seeds vary independently. Welch's degrees of freedom are rounded

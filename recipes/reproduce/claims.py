@@ -81,6 +81,7 @@ def _falls_less(robust: str, other: str, percent: bool = True) -> Test:
 # The claims on BLEU that falls with length, and all claims, by their places in the paper. RNNsearch-50⋆ is not in
 # Figure 2.
 PAIRS = (SEARCH_30, ENCDEC_30), (SEARCH_50, ENCDEC_50)
+FROM_SHORT_TO_FIFTY = Quantity(SEARCH_50, SHORT), Quantity(SEARCH_50, FIFTY)
 ON_LENGTH = {
     "Section 1: RNNsearch's lead over RNNencdec is larger on longer sentences.": [
         _falls_less(*pair, percent=False) for pair in PAIRS
@@ -93,12 +94,7 @@ ON_LENGTH = {
         _falls_less(robust, other) for robust in (SEARCH_30, SEARCH_50) for other in (ENCDEC_30, ENCDEC_50)
     ],
     f"Section 5.1 and Figure 2: RNNsearch-50 does not get worse, even on {FIFTY}.": [
-        Test(
-            f"{SEARCH_50} does not fall with length, {FIFTY}",
-            Quantity(SEARCH_50, SHORT),
-            Quantity(SEARCH_50, FIFTY),
-            NO_FALL,
-        )
+        Test(f"{SEARCH_50} does not fall with length, {FIFTY}", *FROM_SHORT_TO_FIFTY, NO_FALL)
     ],
 }
 AS_GOOD = {
@@ -123,10 +119,7 @@ CLAIMS = {
 
 
 class Judge:
-    """Tests claims on ``seeds``, runs of one test set, whose sentences of more than ``longest`` words are one bin.
-
-    Not ``penalised``, BLEU has no brevity penalty.
-    """
+    """Tests claims on ``seeds``, runs of one test set, whose sentences of more than ``longest`` words are one bin."""
 
     def __init__(self, seeds: Sequence[BahdanauRuns], longest: float = inf, penalised: bool = True) -> None:
         self.seeds, self.test, self.penalised, least = seeds, seeds[0].test, penalised, seeds[0].least
@@ -154,8 +147,10 @@ class Judge:
         pairs = {test: self._pairs(test) for test in tests if {test.first.name, test.second.name} <= self.systems}
         lacking = {test: dict.fromkeys(why for pair in of for why in self._lacking(pair)) for test, of in pairs.items()}
         measured = {test: [self._measure(*pair) for pair in of] for test, of in pairs.items() if not lacking[test]}
-        high = [(apart, test.claimed) for test, of in measured.items() for apart, too_low in of if not too_low]
-        decided = iter(decide([(apart, (side, margins * margin(apart))) for apart, (side, margins) in high]))
+        high = [(apart, *test.claimed) for test, of in measured.items() for apart, too_low in of if not too_low]
+        margins = [min(MARGIN, MARGIN_SHARE * max(apart.first, apart.second)) for apart, *_ in high]
+        bounds = [(apart, (side, share * margin)) for (apart, side, share), margin in zip(high, margins)]
+        decided = iter(decide(bounds))
         lines = [f"{test.sentence}: not tested ({', '.join(why)})" for test, why in lacking.items() if why]
         for test, differences in measured.items():
             results = [("undecided", too_low) if too_low else next(decided) for _, too_low in differences]
@@ -205,11 +200,6 @@ class Judge:
         """The BLEU on a part of the test set: a row for each seed, a column for each row of a draw."""
         seeds = [runs for runs in self.seeds if not beside or beside in runs.folders]
         return bleu_by_seed(seeds, name, self.parts[part], self.drawn[part], part == KNOWN, self.penalised)
-
-
-def margin(difference: Difference) -> float:
-    """The margin of a difference in BLEU."""
-    return float(min(MARGIN, MARGIN_SHARE * max(difference.first, difference.second)))
 
 
 def claims(seeds: Sequence[BahdanauRuns], longest: float = inf) -> list[Section]:

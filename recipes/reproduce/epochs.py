@@ -80,8 +80,6 @@ def read_train_log(path: Path) -> list[Epoch]:
     trained, _, validated = read_kinds(path)
     epochs: dict[float, Epoch] = {}  # one that was ended by --max-update, and went on later, has two lines
     for updates, train in trained.items():
-        if "train_wall" not in train:
-            raise InputError(f"{path}: epoch {train['epoch']} has no train_wall; train it anew")
         devs = [dev for dev in validated.values() if dev["epoch"] == train["epoch"] and not isnan(dev.get("loss", nan))]
         dev = min(devs, key=itemgetter("loss"), default={})
         of_dev = (dev.get(name) for name in ("loss", "ppl", "nll_sentence_nats"))

@@ -99,6 +99,7 @@ HOW = f"""In brackets: two scores, their difference, and {INTERVAL}.
 (Section 5.1)."""
 Scores = dict[str, Scored]  # by each measure
 Sides = tuple[Sequence[Scores], Sequence[Scores]]  # the seeds of two systems
+Tests = Mapping[str, Sides]  # of a claim, by what they say
 
 
 class EriguchiRuns:
@@ -167,8 +168,7 @@ def table_4(runs: EriguchiRuns) -> Section:
         for name, (better, worse) in itertools.product(models, pairs):
             seeds = [runs.searched.get(f"{name}{seed}", {}) for seed in runs.seeds]
             both = [(of[better], of[worse]) for of in seeds if better in of and worse in of]
-            if both:
-                claims[claim][f"{name}, {better} above {worse}"] = tuple(zip(*both))
+            claims[claim][f"{name}, {better} above {worse}"] = tuple([pair[side] for pair in both] for side in (0, 1))
     return _section("Table 4: searches", table(header, rows), lacking, claims, same_models=True)
 
 
@@ -218,11 +218,7 @@ def _model_table(
 
 
 def _section(
-    title: str,
-    numbers: str,
-    lacking: Sequence[str],
-    claims: Mapping[str, Mapping[str, Sides]],
-    same_models: bool = False,
+    title: str, numbers: str, lacking: Sequence[str], claims: Mapping[str, Tests], same_models: bool = False
 ) -> Section:
     """A table, the runs that are missing in it, and the verdicts on the claims."""
     blocks = [numbers, *missing(lacking)]
@@ -233,7 +229,7 @@ def _section(
     return title, blocks
 
 
-def agreements(tests: Mapping[str, Sides], same_models: bool = False) -> list[str]:
+def agreements(tests: Tests, same_models: bool = False) -> list[str]:
     """The tests of one claim: by each measure, whether the first of two systems is the better one."""
     lines = {name: f"{name}, {in_words((len(first), len(second)))}" for name, (first, second) in tests.items()}
     for measures in ((RIBES, BLEU), (UNPENALISED,)):  # each corrected by itself

@@ -107,11 +107,9 @@ def main() -> None:
     parser.add_argument("--long", type=int, default=LONG, metavar="N", help=long)
     args = parser.parse_args()
     seeds = [BahdanauRuns(folder, args.source_lang, args.target_lang, args.long) for folder in args.runs]
-    for runs in seeds[1:]:
-        if runs.test != seeds[0].test:
-            raise InputError(
-                f"{runs.data}: another test set than in {seeds[0].data}; give runs that differ in their seed"
-            )
+    others = [runs.data for runs in seeds if runs.test != seeds[0].test]
+    if others:
+        raise InputError(f"{others[0]}: another test set than in {seeds[0].data}; give runs that differ in their seed")
     args.output.mkdir(parents=True, exist_ok=True)
     sections = report(seeds, args.longest, args.output)
     sections[0][1].insert(0, provenance())

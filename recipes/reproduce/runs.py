@@ -19,9 +19,8 @@ from rnnsearch_fairseq.text.vocabulary import Vocabulary
 from rnnsearch_fairseq.text.words import END
 
 LONG = 30  # words of a long sentence
-LOG, TRANSLATIONS, BANNED, FAIRSEQ = "train.log", "groundhog.tok", "nounk.tok", "fairseq.tok"
+KEPT = LOG, TRANSLATIONS, BANNED, FAIRSEQ = "train.log", "groundhog.tok", "nounk.tok", "fairseq.tok"
 ALIGNMENTS, SCORES, LINKS = "groundhog.jsonl", "score.jsonl", "score.align"
-KEPT = (LOG, TRANSLATIONS, BANNED, FAIRSEQ)
 UPDATES_LINE = re.compile(rb"^.*\| train_inner \|.*\n", re.MULTILINE)  # a line of a log, on which no report depends
 DATA, OTHERS, GOLD = "data", "others", "test.align"
 NAMES = {name: name for name in ("RNNencdec-30", "RNNsearch-30", "RNNencdec-50", "RNNsearch-50")}

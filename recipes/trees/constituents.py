@@ -26,13 +26,6 @@ MARGIN = 0.15
 LINE_COLOR = "tab:blue"
 
 
-def make_tree(phrases: list[tuple[int, int]]) -> Tree:
-    """Make the tree that has these `Tree.spans`, which are in pre-order."""
-    # A left child that is a phrase comes next, and starts where its parent does.
-    following = [*phrases[1:], (-1, -1)]
-    return Tree(tuple(end if begin == start else start + 1 for (start, _), (begin, end) in zip(phrases, following)))
-
-
 def plot_attention(pair: AlignedPair, picture: Path) -> None:
     """Draw a sentence, as the module's description says, to ``picture``."""
     spans = (" ".join(pair.source[start:end]) for start, end in pair.phrases)
@@ -45,7 +38,10 @@ def plot_attention(pair: AlignedPair, picture: Path) -> None:
         figure.draw_without_rendering()  # labels have a size only when they are drawn
         tops = [label.get_window_extent().y1 for label in axes.get_xticklabels()[: len(words)]]
         base = axes.transData.inverted().transform((0, max(tops)))[1] - MARGIN
-        _draw_tree(axes, make_tree(pair.phrases), base)
+        # Phrases are in pre-order: a left child that is one comes next, and starts where its parent does.
+        neighbours = zip(pair.phrases, [*pair.phrases[1:], (-1, -1)])
+        splits = (end if begin == start else start + 1 for (start, _), (begin, end) in neighbours)
+        _draw_tree(axes, Tree(tuple(splits)), base)
     write_picture(figure, picture)
 
 

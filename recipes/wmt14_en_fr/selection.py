@@ -10,10 +10,8 @@ GENERAL's order. So the paper cut 850 million words to 348 million (Bahdanau et 
 # The score of a pair is its bilingual cross-entropy difference, H_in(s) - H_gen(s), summed over both languages. H(s) is
 # the cross-entropy of a sentence in bits a word, end-of-sentence included, under a 4-gram model with modified
 # Kneser-Ney smoothing: H_in by the model of the in-domain text, H_gen by the model of a random sample of the general
-# text with as many pairs. Lower is better; of equals, the first. The models of a language know the same words, those
-# that are at least twice in the in-domain text (Moore and Lewis, 2010); all others count as one word. A pair with an
-# empty side is never selected. GENERAL is streamed: memory is that of the language models, whose text is as large as
-# the in-domain one, and 40 bytes for each pair of GENERAL.
+# text with as many pairs. The models of a language know the same words (Moore and Lewis, 2010). GENERAL is streamed:
+# memory is that of the language models, and 40 bytes for each pair of GENERAL.
 
 import math
 import random
@@ -98,8 +96,6 @@ def make_models(
     texts: Texts, numbers: Collection[int], vocabularies: list[set[str]], folder: Path
 ) -> list[LanguageModel]:
     """Make the language models of both languages, of the pairs of ``texts`` with these numbers."""
-    if not numbers:
-        raise InputError(f"{texts[0]}, {texts[1]}: no pair has words on both sides; give more text")
     paths = [folder / f"text.{side}" for side in (0, 1)]
     chosen = (pair for number, pair in number_pairs(texts) if number in numbers)
     write_rows(paths, (tuple(map(mask_unknown, pair, vocabularies)) for pair in chosen))
@@ -108,15 +104,12 @@ def make_models(
 
 
 def score_pairs(general: Texts, in_domain: Texts, folder: Path) -> tuple[np.ndarray, np.ndarray]:
-    """The cross-entropy difference of each pair of ``general``, infinite if a side is empty, and its target words.
-
-    ``folder`` is for temporary files.
-    """
+    """The cross-entropy difference of each pair of ``general``, infinite if a side is empty, and its target words."""
     vocabularies = [count_vocabulary(text) for text in in_domain]
     of_domain = {number for number, _ in number_pairs(in_domain)}
     sample = draw_sample(general, len(of_domain))
-    models = [make_models(in_domain, of_domain, vocabularies, folder)]
-    models.append(make_models(general, sample, vocabularies, folder))
+    chosen = (in_domain, of_domain), (general, sample)
+    models = [make_models(*text_and_numbers, vocabularies, folder) for text_and_numbers in chosen]
     print(f"language models of {len(of_domain):,} in-domain and {len(sample):,} general pairs are made", flush=True)
     words = np.array([len(target.split()) for _, target in read_pairs(*general)], dtype=np.int32)
     differences = np.full(len(words), np.inf)
