@@ -1,5 +1,6 @@
 """Builders that several tests share: dictionaries, models, and modules with the NumPy reference's parameters."""
 
+import functools
 import os
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
@@ -92,6 +93,7 @@ def make_sample(sources: list[list[int]], targets: list[list[int]], left: bool =
     }
 
 
+@functools.cache
 def parse_training(*words: str) -> DictConfig:
     """The configuration of ``fairseq-train data`` with these further words."""
     parser = fairseq.options.get_training_parser()

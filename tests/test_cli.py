@@ -1,7 +1,6 @@
 """The command ``rnnsearch``: its commands, mistakes, signals and standard streams."""
 
 import io
-import json
 import os
 import re
 import shlex
@@ -19,6 +18,7 @@ from rnnsearch_fairseq import cli
 from rnnsearch_fairseq.command_line import make_parser
 from tests import trained
 from tests.corpus.builders import number_pairs, write_files
+from tests.recipes.reproduce.builders import record, write
 
 ROOT = Path(__file__).resolve().parents[1]
 USER_DIR = ["-m", "rnnsearch_fairseq", "user-dir"]
@@ -73,8 +73,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "raw").mkdir()
     write_files(folder / "raw", [*trained.PAIRS.items()], "test")
     (folder / "docs.po").write_text('msgid "The dog sleeps."\nmsgstr ""\n')
-    score = {"id": 0, "source": ["a", "cat", "</s>"], "target": ["chat", "</s>"], "alignment": [[0.2, 0.5, 0.1]] * 2}
-    (folder / "test.scores").write_text(json.dumps(score))
+    write(folder / "test.scores", [record(0, "a cat", "chat", [[0.2, 0.5, 0.1]] * 2)])
     return folder
 
 

@@ -1,6 +1,5 @@
 """``rnnsearch plot``."""
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +10,7 @@ from matplotlib.figure import Figure
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.plots.alignment import main, plot_alignment
 from tests.commands import printed_by
+from tests.recipes.reproduce.builders import record, write
 
 SOURCE = ["The", "café", "isn", "&apos;t", "$5$", "</s>"]
 TARGET = ["L&apos;", "été", "œuvre", "&amp;", "</s>"]
@@ -25,12 +25,7 @@ SENTENCES = [
 
 @pytest.fixture
 def alignments(tmp_path: Path) -> Path:
-    path = tmp_path / "alignments.jsonl"
-    with path.open("w", encoding="utf-8") as file:
-        for number, (source, target, weights) in enumerate(SENTENCES):
-            words = {"source": [*source.split(), "</s>"], "target": [*target.split(), "</s>"]}
-            file.write(json.dumps({"id": number, **words, "alignment": weights}) + "\n")
-    return path
+    return write(tmp_path / "alignments.jsonl", [record(number, *of) for number, of in enumerate(SENTENCES)])
 
 
 def test_source_runs_across_and_target_down(tmp_path: Path, figures: list[Figure]) -> None:

@@ -1,6 +1,5 @@
 """The criterions, built as fairseq builds them: against fairseq's own, and against the equations of the reference."""
 
-import functools
 import math
 from argparse import Namespace
 from collections.abc import Iterator
@@ -17,20 +16,19 @@ from fairseq.logging import metrics
 from omegaconf import OmegaConf
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.plugin import criterions
 from rnnsearch_fairseq.plugin.criterions import DIVIDE_BY_NOTHING, SummedNLL, count_targets
 from rnnsearch_fairseq.plugin.data import LimitedPairs
 from tests.builders import EOS, PAD, make_dictionary, make_model, make_sample, parse_training
+from tests.modules.fused.test_recording import Operations
 from tests.plugin import builders as trees
 from tests.reference import tree2seq
 
 # Hydra and fairseq warn of each other's age.
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
-parse = functools.cache(parse_training)
 WORDS = 9  # of the tree models' target vocabulary, without fairseq's four symbols
 TRAINING = [[4, 4, 4, 4, 5, 6, EOS], [5, 5, 6, 7, 8, EOS], [4, 9, 10, EOS], [4, 4, 5, EOS]]  # 11 and 12 never occur
 TARGETS = [word for target in trees.TARGETS for word in target]
@@ -52,7 +50,7 @@ def training_pairs() -> LanguagePairDataset:
 
 def build(name: str, **options: Any) -> FairseqCriterion:
     """As ``--criterion`` with these options."""
-    cfg = OmegaConf.merge(parse("--arch", "tree2seq", "--criterion", name).criterion, options)
+    cfg = OmegaConf.merge(parse_training("--arch", "tree2seq", "--criterion", name).criterion, options)
     task = Namespace(target_dictionary=make_dictionary(WORDS), cfg=Namespace(train_subset="there"))
     task.dataset = {"there": training_pairs()}.__getitem__
     return build_criterion(cfg, task)
@@ -102,18 +100,14 @@ def test_gradients_are_averaged_over_nothing_words_or_sentences(name: str, by_se
     assert size == divisor and log.items() >= {"loss": loss, **counts}.items()
 
 
-class Waits(TorchDispatchMode):
-    """Notes the operations for which a host waits until a GPU has finished."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.operations: list[str] = []
-
-    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+def waits(operations: Operations) -> list[str]:
+    """The operations for which a host waits until a GPU has finished."""
+    found = []
+    for function, args, *_ in operations.records:
         indices = args[1] if function is torch.ops.aten.index.Tensor else []
         if function in WAITING or any(index is not None and index.dtype == torch.bool for index in indices):
-            self.operations.append(str(function))
-        return function(*args, **kwargs or {})
+            found.append(str(function))
+    return found
 
 
 WAITING = {torch.ops.aten.item.default, torch.ops.aten._local_scalar_dense.default, torch.ops.aten.nonzero.default}
@@ -124,13 +118,13 @@ WAITING |= {torch.ops.aten.masked_select.default, torch.ops.aten.equal.default, 
 def test_an_update_does_not_wait_for_a_gpu(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """With the softmax: BlackOut draws again the negatives that are the target, and asks how many these are."""
     (model, sample), criterion = KINDS[kind], build("summed_nll")
-    with Waits() as on_cpu:
+    with Operations() as on_cpu:
         run(criterion, model.train(), sample)
-    assert on_cpu.operations  # of which the mode takes notice
+    assert waits(on_cpu)
     monkeypatch.setattr(Tensor, "is_cuda", True)
-    with Waits() as on_gpu:
+    with Operations() as on_gpu:
         run(criterion, model.train(), sample)
-    assert on_gpu.operations == []
+    assert waits(on_gpu) == []
 
 
 def test_logged_means_are_over_all_words_and_sentences() -> None:

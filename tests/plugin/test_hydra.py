@@ -5,14 +5,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fairseq import options
 from fairseq.dataclass.initialize import add_defaults, hydra_init
-from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from hydra import compose, initialize_config_module
 from hydra.core.global_hydra import GlobalHydra
 from omegaconf import OmegaConf
 
 from rnnsearch_fairseq import plugin
+from tests.builders import parse_training
 
 PAPER = ["--task", "rnnsearch", "--pool-batches", "20", "--optimizer", "adadelta", "--clip-norm", "1"]
 PAPER += ["--criterion", "summed_nll", "--batch-size", "80", "--log-format", "simple", "--log-interval", "100"]
@@ -33,15 +32,13 @@ def composed_by_hydra(*overrides: str) -> dict[str, Any]:
     GlobalHydra.instance().clear()
     hydra_init("rnnsearch50")
     with initialize_config_module("rnnsearch_fairseq.plugin", version_base="1.1"):
-        cfg = compose("rnnsearch50", overrides=["task.data=DATA", *overrides])
+        cfg = compose("rnnsearch50", overrides=["task.data=data", *overrides])
     add_defaults(cfg)
     return OmegaConf.to_container(cfg, resolve=True, enum_to_str=True)
 
 
 def composed_by_the_command_line(arch: str, max_words: str, end: list[str]) -> dict[str, Any]:
-    words = ["DATA", "--arch", arch, *PAPER, "--max-words", max_words, *end]
-    args = options.parse_args_and_arch(options.get_training_parser(), words)
-    return OmegaConf.to_container(convert_namespace_to_omegaconf(args), resolve=True)
+    return OmegaConf.to_container(parse_training("--arch", arch, *PAPER, "--max-words", max_words, *end), resolve=True)
 
 
 @pytest.mark.parametrize("name", MODELS)

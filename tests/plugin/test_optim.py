@@ -1,6 +1,5 @@
 """``adadelta`` against NumPy; when ``halve_on_worse`` lowers the learning rate, and what a checkpoint keeps of it."""
 
-import functools
 import json
 from shlex import split
 
@@ -12,11 +11,10 @@ from fairseq.optim.lr_scheduler import build_lr_scheduler
 from omegaconf import OmegaConf
 
 from rnnsearch_fairseq.plugin.optim import Adadelta, HalveOnWorse
-from tests.builders import parse_training
+from tests.builders import parse_training as parse
 
 LOSSES = [5.0, 6.0, 5.5, 5.5, 5.501, 5.2, 7.0, 6.9]
 RATES = [1.0, 0.5, 0.5, 0.5, 0.25, 0.25, 0.125, 0.125]
-parse = functools.cache(parse_training)
 
 
 def test_twenty_steps_equal_the_algorithm_of_the_paper() -> None:

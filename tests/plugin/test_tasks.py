@@ -20,6 +20,7 @@ from fairseq_cli.train import should_stop_early
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.plugin.tasks import RNNsearchTask, RNNsearchTaskConfig
 from tests.builders import EOS, make_dictionary
+from tests.plugin.test_data import TREES
 
 PAIRS = [(1 + 7 * k % 29, 1 + 11 * k % 31) for k in range(91)]  # words of the source and of the target
 VALID = [(60, 2), (3, 70), (80, 80), (1, 1), (4, 30)]
@@ -36,17 +37,15 @@ def binarize(folder: Path, split: str, language: str, dictionary: Dictionary, li
 
 def make_data(folders: list[Path]) -> str:
     """Shards of training pairs and a development set; every third sentence has a tree, of one leaf."""
-    words, trees = make_dictionary(3), Dictionary()
-    for symbol in ("S", "R", "-"):
-        trees.add_symbol(symbol)
+    words = make_dictionary(3)
     for folder, train in zip(folders, (PAIRS, PAIRS[:50])):
-        for language, dictionary in (("en", words), ("ja", words), ("tree", trees)):
+        for language, dictionary in (("en", words), ("ja", words), ("tree", TREES)):
             dictionary.save(str(folder / f"dict.{language}.txt"))
         for split, pairs in (("train", train), ("valid", VALID)):
             for side, language in enumerate(("en", "ja")):
                 binarize(folder, split, language, words, [[4] * pair[side] + [EOS] for pair in pairs])
-            lines = [[trees.index("-" if k % 3 else "S"), EOS] for k in range(len(pairs))]
-            binarize(folder, split, "tree", trees, lines)
+            lines = [[TREES.index("-" if k % 3 else "S"), EOS] for k in range(len(pairs))]
+            binarize(folder, split, "tree", TREES, lines)
     return ":".join(map(str, folders))
 
 
@@ -55,14 +54,10 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> str:
     return make_data([tmp_path_factory.mktemp("shard") for _ in range(2)])
 
 
-def one_shard(data: str) -> str:
-    return data.partition(":")[0]
-
-
-def make_task(data: str, **options: Any) -> RNNsearchTask:
+def make_task(data: str, shards: int = 1, **options: Any) -> RNNsearchTask:
     fixed = {"source_lang": "en", "target_lang": "ja", "train_subset": "train", "dataset_impl": None, "seed": 1}
-    cfg = RNNsearchTaskConfig(data=data, required_seq_len_multiple=1, **{**fixed, "update_freq": [1], **options})
-    return RNNsearchTask.setup_task(cfg)
+    fixed |= {"data": ":".join(data.split(":")[:shards]), "required_seq_len_multiple": 1, "update_freq": [1]}
+    return RNNsearchTask.setup_task(RNNsearchTaskConfig(**(fixed | options)))
 
 
 def make_iterator(task: RNNsearchTask, epoch: int = 1, **options: Any) -> EpochBatchIterator:
@@ -91,7 +86,7 @@ def ids(iterator: EpochBatchIterator) -> list[list[int]]:
 def test_each_epoch_reads_all_pairs_within_the_limits(data: str, way: str, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     for limits in ({}, {"max_words": 20}, {"tree_lang": "tree", "require_parse": True}):
-        task = make_task(one_shard(data), **{**WAYS[way], **limits})
+        task = make_task(data, **{**WAYS[way], **limits})
         kept = [k for k, pair in enumerate(PAIRS) if max(pair) <= limits.get("max_words", 99)]
         kept = [k for k in kept if not (k % 3 and "require_parse" in limits)]
         for epoch in (1, 2):
@@ -101,28 +96,27 @@ def test_each_epoch_reads_all_pairs_within_the_limits(data: str, way: str, caplo
 
 @pytest.mark.parametrize("way", WAYS)
 def test_only_pools_are_the_same_in_all_epochs(data: str, way: str) -> None:
-    task = make_task(one_shard(data), **WAYS[way])
+    task = make_task(data, **WAYS[way])
     first, second = (ids(make_iterator(task, epoch)) for epoch in (1, 2))
     assert (first == second) == (way == "pools")
-    assert first == ids(make_iterator(make_task(one_shard(data), **WAYS[way])))
+    assert first == ids(make_iterator(make_task(data, **WAYS[way])))
     # With trees, other pairs are together, too.
     together = [{frozenset(batch) for batch in epoch} for epoch in (first, second)]
     assert bool(together[0] & together[1]) == (way != "trees")
     if way != "fairseq's":
-        assert first != ids(make_iterator(make_task(one_shard(data), seed=2, **WAYS[way])))
+        assert first != ids(make_iterator(make_task(data, seed=2, **WAYS[way])))
 
 
 @pytest.mark.parametrize("shards", [1, 2])
 @pytest.mark.parametrize("way", WAYS)
 def test_an_epoch_goes_on_at_the_right_batch(data: str, way: str, shards: int) -> None:
-    folders = ":".join(data.split(":")[:shards])
-    task = make_task(folders, **WAYS[way])
+    task = make_task(data, shards, **WAYS[way])
     whole = [ids(make_iterator(task, epoch)) for epoch in (1, 2, 3)]
-    iterator = make_iterator(make_task(folders, **WAYS[way]), 2)
+    iterator = make_iterator(make_task(data, shards, **WAYS[way]), 2)
     epoch = iterator.next_epoch_itr(shuffle=True)
     for _ in range(3):
         next(epoch)
-    resumed_task = make_task(folders, **WAYS[way])
+    resumed_task = make_task(data, shards, **WAYS[way])
     resumed = make_iterator(resumed_task, 2)
     resumed.load_state_dict(iterator.state_dict())
     assert ids(resumed) == whole[1][3:]
@@ -133,7 +127,7 @@ def test_an_epoch_goes_on_at_the_right_batch(data: str, way: str, shards: int) -
 def test_the_workers_of_an_epoch_end_with_it(data: str, way: str) -> None:
     earlier = {*multiprocessing.active_children()}
     gc.disable()  # it would end them at some time
-    task = make_task(one_shard(data), **WAYS[way])
+    task = make_task(data, **WAYS[way])
     for epoch in (1, 2):
         assert ids(make_iterator(task, epoch, num_workers=1, data_buffer_size=10))
         for thread in threading.enumerate():
@@ -146,14 +140,14 @@ def test_the_workers_of_an_epoch_end_with_it(data: str, way: str) -> None:
 @pytest.mark.parametrize(("cpu", "rounded"), [(False, True), (True, False)])
 def test_lengths_are_rounded_up_on_a_gpu(data: str, cpu: bool, rounded: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    task = make_task(one_shard(data), cpu=cpu, tree_lang="tree")
+    task = make_task(data, cpu=cpu, tree_lang="tree")
     batches = list(make_iterator(task).next_epoch_itr())
     columns = {words.size(1) for batch in batches for words in (batch["target"], batch["net_input"]["src_tokens"])}
     assert (columns <= {8, 16, 24, 32}) == rounded
 
 
 def test_limits_and_order_are_of_training_pairs_only(data: str) -> None:
-    task = make_task(one_shard(data), max_words=20, pool_batches=2)
+    task = make_task(data, max_words=20, pool_batches=2)
     task.load_dataset("valid")
     assert type(task.dataset("valid")) is LanguagePairDataset
     iterator = task.get_batch_iterator(task.dataset("valid"), max_sentences=4, required_batch_size_multiple=8)
@@ -164,11 +158,11 @@ def test_limits_and_order_are_of_training_pairs_only(data: str) -> None:
 @pytest.mark.parametrize("processes", [1, 2])
 def test_a_pool_has_the_batches_of_all_processes_and_steps(data: str, processes: int) -> None:
     """In epochs of one and of two steps an update."""
-    task = make_task(one_shard(data), update_freq=[1, 2], pool_batches=2)
+    task = make_task(data, update_freq=[1, 2], pool_batches=2)
     for epoch in (1, 2):
         shards = [ids(make_iterator(task, epoch, num_shards=processes, shard_id=i)) for i in range(processes)]
         updates = [sorted(chain(*batches)) for batches in zip(*shards, strict=True)]
-        (other := make_task(one_shard(data), pool_batches=2 * epoch)).load_dataset("train")
+        (other := make_task(data, pool_batches=2 * epoch)).load_dataset("train")
         pairs, size = other.dataset("train"), 8 * processes
         expected = pairs.batch_by_size(pairs.ordered_indices(), max_sentences=size)
         assert updates == [sorted(batch) for batch in expected] and len(expected) > 2 * epoch, "more than one pool"
@@ -196,7 +190,7 @@ def test_missing_data_is_named(tmp_path: Path, missing: str, named: str) -> None
 
 
 def test_a_checkpoint_has_the_count_of_patience_and_is_of_the_same_pairs(data: str) -> None:
-    task, other = make_task(one_shard(data)), make_task(one_shard(data), max_words=20)
+    task, other = make_task(data), make_task(data, max_words=20)
     task.load_dataset("train")
     other.load_dataset("train")
     checkpoint = CheckpointConfig(patience=2)
@@ -212,4 +206,4 @@ def test_a_checkpoint_has_the_count_of_patience_and_is_of_the_same_pairs(data: s
 
 def test_a_choice_by_parses_needs_trees(data: str) -> None:
     with pytest.raises(InputError, match="--tree-lang"):
-        make_task(one_shard(data), require_parse=True).load_dataset("train")
+        make_task(data, require_parse=True).load_dataset("train")

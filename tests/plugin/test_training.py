@@ -24,11 +24,10 @@ import rnnsearch_fairseq
 from recipes.grammar import write_corpus
 from recipes.trees import transitions
 from rnnsearch_fairseq.corpus.plan import PAPER_MODEL, SMALL_MODEL
-from tests.commands import PLUGIN, preprocess, run
+from tests.commands import PLUGIN, ROOT, preprocess, run
 
 pytestmark = [pytest.mark.slow, pytest.mark.train]
 
-ROOT = Path(__file__).resolve().parents[2]
 PARTS = {"train": 84, "valid": 9}
 TINY = [word for name in ("embedding", "hidden") for word in (f"--{name}-size", "8")]
 COMMON = [*PLUGIN, *TINY, "--batch-size", "8", "--max-epoch", "2", "--save-interval-updates", "5", "--cpu"]

@@ -16,10 +16,9 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array: TypeAlias = NDArray[np.float64]
-Parameters: TypeAlias = Mapping[str, Array]
+from tests.reference.rnnsearch import Array, Parameters, sigmoid
+
 Tree: TypeAlias = int | Sequence["Tree"]
 Hypothesis: TypeAlias = tuple[list[int], float]  # the words, with end-of-sentence if it is finished, and the score
 LengthStatistics: TypeAlias = Mapping[int, Mapping[int, int]]  # source length -> target length -> number of pairs
@@ -39,11 +38,6 @@ class Position(NamedTuple):
     s_tilde: Array
     alpha: Array
     log_probs: Array
-
-
-def sigmoid(x: Array) -> Array:
-    """sigma(x) = 1 / (1 + exp(-x)), entry by entry."""
-    return 1.0 / (1.0 + np.exp(-x))
 
 
 def log_softmax(z: Array) -> Array:

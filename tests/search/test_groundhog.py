@@ -46,21 +46,19 @@ def test_all_hypotheses_of_a_batch(encdec: bool, ban: bool, beam: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("probabilities", "ban"),
+    "probabilities",
     [
         # unused, unknown, two words, end-of-sentence
-        ([0, 0.21, 0.37, 0.29, 0.13], False),
-        ([0, 0.21, 0.37, 0.29, 0.13], True),
+        [0, 0.21, 0.37, 0.29, 0.13],
         # End-of-sentence is too unlikely for a narrow beam, which is doubled repeatedly.
-        ([0, 0.3, 0.35, 0.34, 0.01], False),
-        ([0, 0.3, 0.35, 0.34, 0.01], True),
+        [0, 0.3, 0.35, 0.34, 0.01],
         # All words before the end are unknown; without them no hypothesis is left.
-        ([0, 0.9, 0, 0, 0.1], False),
-        ([0, 0.9, 0, 0, 0.1], True),
+        [0, 0.9, 0, 0, 0.1],
         # Without unknown words, the other word is so likely that end-of-sentence never enters the beam.
-        ([0, 0.5, 0.5 - 1e-9, 0, 1e-9], True),
+        [0, 0.5, 0.5 - 1e-9, 0, 1e-9],
     ],
 )
+@pytest.mark.parametrize("ban", [False, True])
 @pytest.mark.parametrize("beam", [1, 2, 5])
 def test_limits_and_fallbacks(probabilities: list[float], ban: bool, beam: int) -> None:
     params = constant_model(probabilities)

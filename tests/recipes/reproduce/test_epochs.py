@@ -24,18 +24,11 @@ SIMPLE = [
 ]
 
 
-def epochs(folder: Path, *lines: str) -> list[Epoch]:
-    return read_train_log(write(folder / "train.log", lines))
-
-
-def curve(folder: Path, *lines: str) -> tuple[list[Point], list[Point]]:
-    return read_curve(write(folder / "train.log", lines))
-
-
 @pytest.mark.parametrize("lines", [LINES, SIMPLE], ids=["json", "simple"])
 def test_all_lines_have_the_statistics_that_fairseq_printed(lines: list[str], tmp_path: Path) -> None:
-    assert epochs(tmp_path, *lines) == [Epoch(1, 363, 166, 103.603, 8.249, 40.5, 97.741)]
-    _, intervals, validated = read_kinds(tmp_path / "train.log")
+    log = write(tmp_path / "train.log", lines)
+    assert read_train_log(log) == [Epoch(1, 363, 166, 103.603, 8.249, 40.5, 97.741)]
+    _, intervals, validated = read_kinds(log)
     assert (intervals.keys(), validated.keys()) == ({100}, {363})
     statistics = {"loss": 9.1, "nll_word_nats": 6.3, "ppl": 548.7, "ups": 2.41, "num_updates": 100, "train_wall": 41}
     assert intervals[100] == {"epoch": 1, **statistics}
@@ -45,7 +38,7 @@ def test_an_epoch_that_is_trained_again_replaces_itself_and_those_after_it(tmp_p
     lines = [line for number in (1, 2, 3, 4) for line in (valid_line(number, 7 - number), train_line(number))]
     again = [valid_line(2, 4.75), train_line(2, 45), valid_line(3, 4.25)]
     for more, expected in (([], [(2, 45, 4.75)]), ([train_line(3, 40)], [(2, 45, 4.75), (3, 40, 4.25)])):
-        resumed = epochs(tmp_path, *lines, *again, *more)
+        resumed = read_train_log(write(tmp_path / "train.log", [*lines, *again, *more]))
         assert [(epoch.number, epoch.seconds, epoch.dev_loss) for epoch in resumed] == [(1, 60, 6), *expected]
 
 
@@ -53,12 +46,13 @@ def test_a_curve_has_the_updates_of_the_log_and_interpolated_times(tmp_path: Pat
     validated = [valid_line(1, 5, updates=updates) for updates in (60, 150)]
     lines = [inner_line(50, 90), validated[0], inner_line(100, 80, 30), inner_line(150, 70, 20), validated[1]]
     lines += [valid_line(1, 5, "valid1", updates=150), valid_line(1, 5, updates=180, bleu=31.2), train_line(2)]
-    train, dev = curve(tmp_path, *lines, "2026 | INFO | update 200")
+    train, dev = read_curve(write(tmp_path / "train.log", [*lines, "2026 | INFO | update 200"]))
     assert train == [Point(50, 10, 90, None), Point(100, 40, 80, None), Point(150, 60, 70, None)]
     assert dev == [Point(60, 16, 40.5, None), Point(150, 60, 40.5, None), Point(180, 72, 40.5, 31.2)]
 
 
 def test_logs_that_say_too_little_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"train\.log"):
-        epochs(tmp_path, *LINES[:-1])
-    assert curve(tmp_path, "nothing", valid_line(1, 5).replace('"100"', '"nan"')) == ([], [])
+        read_train_log(write(tmp_path / "train.log", LINES[:-1]))
+    lines = ["nothing", valid_line(1, 5).replace('"100"', '"nan"')]
+    assert read_curve(write(tmp_path / "train.log", lines)) == ([], [])
