@@ -73,7 +73,7 @@ class Worker:
         self.name = case.name
         checkout = Path(case.checkout or ROOT).resolve()
         if not (checkout / "rnnsearch_fairseq").is_dir():
-            raise InputError(f"{case.name}: {checkout} has no rnnsearch_fairseq; give a checkout after the @")
+            raise InputError(f"{case.name}: {checkout}/rnnsearch_fairseq is no folder; give a checkout after the @")
         # The program, which needs no other package of a checkout, is always this checkout's.
         path = os.pathsep.join(filter(None, [str(checkout), os.environ.get("PYTHONPATH")]))
         self.process = subprocess.Popen(

@@ -141,7 +141,7 @@ def decide(tests: Sequence[tuple[Difference, tuple[int, float]]]) -> list[tuple[
     """The verdict on each test of one claim, and the test's numbers in words.
 
     A test says that a difference lies above (1) or below (-1) a bound. It agrees if the whole interval does, does not
-    agree if the whole interval lies on the other side, and is undecided otherwise, and as :data:`HOLM` says.
+    agree if the whole interval lies on the other side, and is undecided otherwise, or by :data:`HOLM`.
     """
     results = [("", "")] * len(tests)
     probabilities = [difference.p(bound) for difference, (_, bound) in tests]
