@@ -124,8 +124,10 @@ NUMBER = re.compile(
     | \d+(?:[.,]\d+)?(?:[a-z]{1,3}|[kMGmµ]?(?:V|A|W|B|Hz)|[KMGT]i?B(?:/s)?) | \d+:[a-z]+""",
     re.VERBOSE,
 )
-# A word with a capital inside a sentence, or in capitals.
-NAME = re.compile(r"(?:(?<=[a-z,)\0] )[A-Z][a-z]{3,}|(?<![^\W_])[A-Z]{4,})(?![^\W_])")
+# A word with a capital inside a sentence, or that is somebody's or does something, or in capitals.
+NAME = re.compile(
+    r"\b(?:(?<=[a-z,)\0] )[A-Z][a-z]{3,}|[A-Z][a-z]{2,}[a-rt-z](?=['’]s\b| (?:is|has|was|does|will|can)\b)|[A-Z]{4,})\b"
+)
 SYMBOL = re.compile(r"(\s?)(⟦\d+⟧)")
 RUN = re.compile(r"\w+|[^\w\s]+")
 BETWEEN = re.compile(r"[^\w,;]?")  # joins two spans
