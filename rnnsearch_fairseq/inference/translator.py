@@ -276,7 +276,10 @@ class Translator:
             passages = [Passage(texts[n].passage.text, inline=False) for n in again]
             cut = [Text(passage, [*map(self.read_source, passage.pieces)]) for passage in passages]
             for n, pairs in zip(again, self.search(cut, options, nbest, on_step)):
-                joined[n] = min(joined[n], pairs, key=lambda pairs: len(pairs[0].faults))
+                whole = Piece(texts[n].passage.text, self.reader)
+                lost = [len(whole.find_faults(best.text)[0]) for best, *_ in (joined[n], pairs)]
+                if (lost[1], len(pairs[0].faults)) < (lost[0], len(joined[n][0].faults)):
+                    joined[n] = pairs
         return joined
 
     def _search_batch(

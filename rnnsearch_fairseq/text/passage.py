@@ -115,7 +115,7 @@ class Passage:
         """The parts of the text, and whether each is translated; elements in the text become passages."""
         text, found, parts, last = self.text, scan(self.text), [], 0
         self.has_plural = any(name == "plural" for name, _, _ in found.constructs)
-        for start, first, after, end, is_inline in sorted(_paired(found)) if depth < MAX_DEPTH else ():
+        for start, first, after, end, is_inline in sorted(find_elements(found)) if depth < MAX_DEPTH else ():
             if inline and is_inline:
                 self.has_inline = True
             elif start >= last:  # not inside another element
@@ -144,7 +144,7 @@ def _without_frame(part: str, is_translated: bool) -> list[tuple[str, bool]]:
     return [(head + sign, False), (inner, True), (sign, False)]
 
 
-def _paired(found: Scan) -> Iterator[tuple[int, int, int, int, bool]]:
+def find_elements(found: Scan) -> Iterator[tuple[int, int, int, int, bool]]:
     """Elements of HTML and XML with an end tag, links of Markdown, and blocks of templates.
 
     Yields where an element begins, the text in it, its end tag, and where that ends, and whether the element is a part
@@ -165,6 +165,15 @@ def _paired(found: Scan) -> Iterator[tuple[int, int, int, int, bool]]:
                 is_inline = stays and INLINE.match(text, first, begin) is not None
                 yield start, *((stop, stop) if code else (first, begin)), stop, is_inline
                 break
+
+
+def shape(found: Scan) -> list[tuple[str, str, bool, int]]:
+    """The start tag and the end tag of each element, whether it has text, and how many elements are around it."""
+    shapes, text, elements = [], found.text, [*find_elements(found)]
+    for start, first, after, end, _ in elements:
+        depth = sum(begin < start < stop for begin, *_, stop, _ in elements)
+        shapes.append((text[start:first], text[after:end], text[first:after].strip() != "", depth))
+    return sorted(shapes)
 
 
 def _role(construct: str, span: str) -> tuple[str, bool]:

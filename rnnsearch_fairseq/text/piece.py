@@ -9,6 +9,7 @@ from typing import Any
 
 from rnnsearch_fairseq.text.habits import HABITS, Habits
 from rnnsearch_fairseq.text.markup import EMPHASIS, LETTER, SYMBOLS, hide, scan, unmask
+from rnnsearch_fairseq.text.passage import shape
 from rnnsearch_fairseq.text.preparation import WORD
 from rnnsearch_fairseq.text.terms import NO_TERMS, Terms
 
@@ -236,8 +237,8 @@ class Piece:
             return [f"lacks {span}" for span in counts if text.count(span) < counts[span]], []
         found = scan(text)
         spans = _compare_spans(self._kept, found.spans, text)
-        if all(words for _, words in ELEMENT.findall(self.text)):
-            spans += [f"has no text in <{name}>" for name, words in ELEMENT.findall(text) if not words]
+        if not spans and shape(scan(self._plain)) != shape(found):
+            spans = ["has links or tags around nothing, or around others"]
         return spans, [*self._other_faults(text, found.hidden.strip())]
 
     def _other_faults(self, text: str, rest: str) -> Iterator[str]:

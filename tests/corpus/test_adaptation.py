@@ -1,5 +1,6 @@
 """``rnnsearch prepare --from``: text of one's own for a training that goes on from a trained model."""
 
+import base64
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from rnnsearch_fairseq.inference.export import export
 from rnnsearch_fairseq.inference.loading import Usage, load_members
 from rnnsearch_fairseq.modules.config import RNNsearchConfig
 from rnnsearch_fairseq.modules.rnnsearch import ARCHITECTURES
+from rnnsearch_fairseq.text.preparation import pack_words, read_preparations
 from tests import trained
 from tests.corpus.builders import LANGUAGES, parse, run_script, write_tsv
 
@@ -45,11 +47,13 @@ def test_characters_that_the_model_does_not_know_are_masked(tmp_path: Path, run:
     folder = trained.train(tmp_path / "run", share_decoder_input_output_embed=True)
     state = torch.load(folder / "checkpoints/checkpoint_best.pt", weights_only=True)
     for preparation in state["model"]["_extra_state"]["preparations"]:
-        preparation["markup"] = True
+        preparation |= {"markup": True, "words": base64.b64encode(pack_words(["known"])).decode()}
     torch.save(state, folder / "checkpoints/checkpoint_best.pt")
     run(*write_tsv(tmp_path, [(f"{s} ж", f"{t} ж") for s, t in CORPUS]), tmp_path / "text", "--from", folder)
     for line in (tmp_path / "text/train.fr").read_text().splitlines():
         assert "⟦" in line and "ж" not in line
+    source, target = (of.known_words() for of in read_preparations(tmp_path / "text").values())
+    assert source >= {"known", "black", "sleeps"} and target >= {"known", "noir", "mange"}
 
 
 @pytest.mark.parametrize(("pairs", "updates", "rate"), [(95, 60, 0.00019), (950, 200, 0.00062), (3000, 600, 0.0011)])

@@ -5,6 +5,7 @@ import os
 import shutil
 import signal
 import subprocess
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -108,7 +109,7 @@ def test_tokens_stay_and_subwords_are_learnt_from_both_languages(tmp_path: Path,
         ({"tokenized": True}, False, "Hello , world !", "bpe"),
         ({}, True, "In 1.5 h on GitHub: <b>see</b> https://a.org &amp; a|b, yes-or-no 5%", None),
         ({}, True, "彼は昨日、新しいiPhoneを買いました。", "sentencepiece"),
-        ({}, True, "See :func:`open` and ``file``.", "sentencepiece"),
+        ({}, True, "See this :func:`open` and ``file``.", "sentencepiece"),
     ],
 )
 def test_subwords_are_the_default_below_a_million_pairs(
@@ -119,7 +120,10 @@ def test_subwords_are_the_default_below_a_million_pairs(
     parts = {part: [(line, line)] * 20 for part in PARTS}
     number, preparation = module.prepare(parts, LANGUAGES, tmp_path, **settings)
     assert preparation.subwords == kind and number == 20
-    assert preparation.markup == ("`" in line) and read_preparations(tmp_path)["en"] == preparation
+    both = read_preparations(tmp_path)
+    assert all(replace(of, words=None) == preparation for of in both.values())
+    words = {"this"} if preparation.markup else None
+    assert preparation.markup == ("`" in line) and all(of.known_words() == words for of in both.values())
     assert {"⟦1⟧", "⟦2⟧"}.issubset(read(tmp_path / "train.fr")[-1].split()) == preparation.markup
 
 

@@ -5,6 +5,7 @@ import pytest
 from rnnsearch_fairseq.text.piece import Piece, Reader
 
 FRENCH = Reader(("en", "fr"))
+AROUND = "has links or tags around nothing, or around others"
 
 
 def faults(source: str, translation: str, reader: Reader = FRENCH) -> list[str]:
@@ -29,7 +30,9 @@ def faults(source: str, translation: str, reader: Reader = FRENCH) -> list[str]:
         ("Never share `not`", "partage `not`", "Ne partagez pas `not`", "has no negation"),
         ("[X0X] object ([X22X])", "Objet [X0X]", "Objet [X0X] ([X22X])", "lacks [X22X]"),
         ("Be <b>bold</b>", "Soyez </b>gras<b>", "Soyez <b>gras</b>", "has tags in another order"),
-        ("Be <b>bold</b>", "Soyez gras <b></b>", "Soyez <b>gras</b>", "has no text in <b>"),
+        ("Be <b>bold</b>", "Soyez gras <b></b>", "Soyez <b>gras</b>", AROUND),
+        ("[a](b) [c](d)", "[](b) [e](d)", "[e](b) [f](d)", AROUND),
+        ("[a](b) [c](d)", "[e [f](b)](d)", "[e](d) [f](b)", AROUND),
         ("Be <b>bold</b>", "Soyez <b>bold</b>", "Soyez <b>gras</b>", "does not translate 'bold' in <b>"),
         ("Find && Replace", "Trouver", "Trouver && remplacer", "lacks &&"),
         ("One, two, three, and so on: then it goes on.", "Un.", "Un, deux, trois : cela continue.", "is much shorter"),
