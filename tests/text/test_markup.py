@@ -131,8 +131,7 @@ def test_names_that_a_model_does_not_know_are_kept() -> None:
     assert found.spans == ["Elgg-1", "Elgg", "Elgg", "`is`", "SBOM"]
     assert scan("FIND SBOM", words={}).spans == scan("Coordinators can", words={}).spans == []
     assert scan("Picard's Elgg. Picard can", words={}).spans == ["Picard", "Elgg", "Picard"]
-    german = Reader(("de", "fr"), words=({"das"}, None))
-    assert Piece("das Haus", german).spans == []
+    assert Piece("das Haus", Reader(("de", "fr"), words=({"das"}, None))).spans == []
 
 
 @needs_shipped_model
