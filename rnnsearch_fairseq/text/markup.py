@@ -126,7 +126,8 @@ NUMBER = re.compile(
 )
 # A word with a capital inside a sentence, or that is somebody's or does something, or in capitals.
 NAME = re.compile(
-    r"\b(?:(?<=[a-z,)\0] )[A-Z][a-z]{3,}|[A-Z][a-z]{2,}[a-rt-z](?=['’]s\b| (?:is|has|was|does|will|can)\b)|[A-Z]{4,})\b"
+    r"\b(?:(?<=[a-z,)\0] )[A-ZÀ-Þ][^\W\d_A-Z]{3,}|[A-Z]{4,}"
+    r"|[A-Z][a-z]{2,}[a-rt-z](?=['’]s\b| (?:is|has|was|does|will|can)\b))\b"
 )
 SYMBOL = re.compile(r"(\s?)(⟦\d+⟧)")
 RUN = re.compile(r"\w+|[^\w\s]+")
@@ -214,8 +215,9 @@ def scan(
     if terms is not None:
         kept += [term.span() for term in terms.finditer(hide(text, sorted(kept)))]
     if words is not None and not text.isupper():
-        names = NAME.finditer(hide(text, sorted(kept)))
-        kept += [name.span() for name in names if name[0].lower() not in words]
+        names = [name.span() for name in NAME.finditer(hide(text, sorted(kept))) if name[0].lower() not in words]
+        if len({text[start:end] for start, end in kept + names}) <= MAX_SPANS:  # there are symbols for all
+            kept += names
     kept.sort()
     return Scan(text, kept, [place for place in kept if place not in shown], constructs)
 
