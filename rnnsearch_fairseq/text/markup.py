@@ -4,6 +4,7 @@ A token is a run without white space. Plain text is words, numbers, punctuation,
 Every other token is kept whole, up to the bracket that closes it, but without the sentence's punctuation around it. So
 a path, an option, an address, a name with capitals inside or the syntax of an unknown format needs no pattern.
 ``TABLE`` lists what this rule cannot see: constructs with blanks or text inside, and placeholders that touch a word.
+Names that the model has never read are kept, too.
 
 What is kept is a span. While a model translates, a numbered symbol stands for each span: ⟦1⟧ for the first, ⟦2⟧ for the
 second, and one symbol for equal spans. Spans that touch, or have only one blank or sign between them, are joined to one

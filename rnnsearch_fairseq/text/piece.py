@@ -64,8 +64,8 @@ class Reader:
     Attributes:
         languages: the codes of the source language and the target language.
         known: the characters that the model can read; None: all.
-        words: the words of the training text in the source language, in small letters, without which a word in
-            capitals is a name; and in the target language. None: they are not known.
+        words: the words of the training text in small letters, in both languages; None: they are not known. A word of
+            the source with a capital that is not among them is a name, which is kept.
         masks: symbols stand for markup while the model translates, as in its training text.
         terms: the user's.
     """
@@ -103,7 +103,7 @@ class Piece:
         self._plain = reader.terms.put_into(text.replace(self._label, "", 1) if self._label else text)
         found = scan(self._plain, *reader.what_is_kept)
         places = found.kept if reader.masks else [(start, end) for _, start, end in found.constructs]
-        self._kept = [self._plain[start:end] for start, end in places]
+        self._kept, self._elements = [self._plain[start:end] for start, end in places], shape(found)
         self._rest = hide(self._plain, places).strip()
         self._terms = TERM.findall(text)
         self.masked, self.spans = found.mask() if reader.masks else (self._plain, [])
@@ -237,7 +237,7 @@ class Piece:
             return [f"lacks {span}" for span in counts if text.count(span) < counts[span]], []
         found = scan(text)
         spans = _compare_spans(self._kept, found.spans, text)
-        if not spans and shape(scan(self._plain)) != shape(found):
+        if not spans and self._elements != shape(found):
             spans = ["has links or tags around nothing, or around others"]
         return spans, [*self._other_faults(text, found.hidden.strip())]
 
