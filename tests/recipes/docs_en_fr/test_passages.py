@@ -11,9 +11,8 @@ FORMS = (
 )
 
 
-LINK = "See [a list](/en)", "Voir [une liste](/fr)"
+LINK, APART = ("See [a list](/en)", "Voir [une liste](/fr)"), ("See ⟦1000⟧", "Voir ⟦1000⟧")
 SHOWN = "See <a0>a list</a0>", "Voir <a0>une liste</a0>"
-APART = [("See ⟦1000⟧", "Voir ⟦1000⟧")]
 
 
 @pytest.mark.parametrize(
@@ -24,9 +23,9 @@ APART = [("See ⟦1000⟧", "Voir ⟦1000⟧")]
         (("%d hours of %s", "%d heures de %s"), [("100 hours of %s", "100 heures de %s")]),
         (("%d hours", "Des heures"), [("%d hours", "Des heures")]),
         (("&Open: it", "&Ouvrir: l’objet"), [("Open: it", "Ouvrir : l'objet")]),
-        (("See [A list](/en)", "Voir [Une liste](/fr)"), [("See ⟦1000⟧", "Voir ⟦1000⟧"), ("A list", "Une liste")]),
-        (LINK, [(LINK[0], "Voir [une liste](/en)"), *APART, ("a list", "une liste"), SHOWN]),
-        (("See <b>it</b>", "Voir <i>cela</i>"), [("See **it**", "Voir **cela**"), *APART, ("it", "cela")]),
+        (("See [A list](/en)", "Voir [Une liste](/fr)"), [APART, ("A list", "Une liste")]),
+        (LINK, [(LINK[0], "Voir [une liste](/en)"), APART, ("a list", "une liste"), SHOWN]),
+        (("See <b>it</b>", "Voir <i>cela</i>"), [("See **it**", "Voir **cela**"), APART, ("it", "cela")]),
         (("See it.", "Voir <b>cela</b>."), []),
         (("Set\u00adup", '<a name="set-up"></a>Installation'), [("Setup", "Installation")]),
     ],
