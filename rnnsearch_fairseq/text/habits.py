@@ -12,12 +12,14 @@ class Habits(NamedTuple):
         typography: patterns, and what is written in the place of each.
         counted: words before which a number stands.
         has_capital_nouns: nouns begin with capitals, not only names.
+        has_accents: words have other letters than a to z, not only names.
     """
 
     negation: re.Pattern[str] | None = None
     typography: tuple[tuple[str, str], ...] = ()
     counted: frozenset[str] = frozenset()
     has_capital_nouns: bool = False
+    has_accents: bool = True
 
     def typeset(self, text: str) -> str:
         """The text with the no-break spaces of the language."""
@@ -50,6 +52,6 @@ SPACES = (
 )
 HABITS = {
     "de": Habits(has_capital_nouns=True),
-    "en": Habits(_any_of(ENGLISH), counted=frozenset(COUNTED.split())),
+    "en": Habits(_any_of(ENGLISH), counted=frozenset(COUNTED.split()), has_accents=False),
     "fr": Habits(_any_of(FRENCH), SPACES),
 }

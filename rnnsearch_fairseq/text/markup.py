@@ -125,9 +125,9 @@ NUMBER = re.compile(
     | \d+(?:[.,]\d+)?(?:[a-z]{1,3}|[kMGmµ]?(?:V|A|W|B|Hz)|[KMGT]i?B(?:/s)?) | \d+:[a-z]+""",
     re.VERBOSE,
 )
-# A word with a capital inside a sentence, or that is somebody's or does something, or in capitals.
+# A word with a capital inside a sentence, or that is somebody's or does something, or in capitals; or with an accent.
 NAME = re.compile(
-    r"\b(?:(?<=[a-z,)\0] )[A-ZÀ-Þ][^\W\d_A-Z]{3,}|[A-Z]{4,}"
+    r"\b(?:(?<=[a-z,)\0] )[A-Z][^\W\d_A-Z]{3,}|[A-Z]{4,}|(?![a-zß-ÿ])(?=[a-zA-Z]*[^\W\d_a-zA-Z])[^\W\d_]{3,}"
     r"|[A-Z][a-z]{2,}[a-rt-z](?=['’]s\b| (?:is|has|was|does|will|can)\b))\b"
 )
 SYMBOL = re.compile(r"(\s?)(⟦\d+⟧)")

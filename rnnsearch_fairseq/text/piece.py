@@ -2,8 +2,9 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from operator import itemgetter
 from typing import Any
 
@@ -72,15 +73,17 @@ class Reader:
 
     languages: tuple[str, str] = ("", "")
     known: Container[str] | None = None
-    words: tuple[Container[str] | None, Container[str] | None] = (None, None)
+    words: tuple[Collection[str] | None, Collection[str] | None] = (None, None)
     masks: bool = True
     terms: Terms = NO_TERMS
 
-    @property
+    @cached_property
     def what_is_kept(self) -> tuple[Any, ...]:
         """What `scan` needs to know."""
-        has_capital_nouns = HABITS.get(self.languages[0], Habits()).has_capital_nouns
-        return self.known, self.terms.kept, None if has_capital_nouns else self.words[0]
+        habits, words = HABITS.get(self.languages[0], Habits()), self.words[0]
+        if words is not None and not habits.has_accents:
+            words = frozenset(filter(str.isascii, words))
+        return self.known, self.terms.kept, None if habits.has_capital_nouns else words
 
 
 class Piece:
@@ -295,5 +298,5 @@ def _accelerator(text: str) -> str:
     if len(text.split()) > LABEL_WORDS or (end != "..." and end.endswith((".", "!", "?"))):
         return ""
     found = ACCELERATOR.findall(text)
-    is_label = len(found) == 1 and text.count(found[0]) == 1 and not scan(text.replace(found[0], "")).kept
-    return found[0] if is_label else ""
+    is_label = len(found) == 1 and text.count(found[0]) == 1
+    return found[0] if is_label and (found[0] == "&" or not scan(text.replace(found[0], "")).kept) else ""

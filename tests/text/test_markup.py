@@ -132,7 +132,8 @@ def test_names_that_a_model_does_not_know_are_kept() -> None:
     assert not any(scan(text, words={}).spans for text in ("FIND SBOM", "Coordinators can", "Elgg, it"))
     few, many = ("The Élgg" + "".join(map(" `{}` is".format, range(codes))) for codes in (8, 9))
     assert scan(few, words={}).spans[0] == "Élgg" and len(scan(many, words={}).spans) == 9
-    assert scan("Picard's Elgg. Picard can", words={}).spans == ["Picard", "Elgg", "Picard"]
+    assert scan("Picard's Elgg. Łukasz, Picard can", words={}).spans == ["Picard", "Elgg", "Łukasz", "Picard"]
+    assert Piece("Łukasz", Reader(("en", "fr"), words=({"łukasz"}, None))).spans == ["Łukasz"]
     assert Piece("das Haus", Reader(("de", "fr"), words=({"das"}, None))).spans == []
 
 
