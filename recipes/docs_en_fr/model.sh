@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Train the English-French model of this folder on translations of documentation and software, and score it on files and
-# projects that it has not seen: about 20 hours of one core.
+# projects that it has not seen: about 24 hours of one core.
 #
 #   recipes/docs_en_fr/model.sh --data DIR --more DIR --php DIR --text DIR [--out DIR]
 #
@@ -8,8 +8,8 @@
 #         github.com/django/django-docs-translations, branch stable/5.1.x)
 # --more  folder with the other projects of pairs.py; SOURCES.md names their sources
 # --php   folder with clones of PHP's manual, doc-en and doc-fr (github.com/php)
-# --text  folder with the tables NAME.en-fr.tsv.gz that SOURCES.md lists, and with the projects fpm-docs, warehouse, elgg
-#         and twlight
+# --text  folder with the tables NAME.en-fr.tsv.gz that SOURCES.md lists, and with the projects fpm-docs, warehouse, elgg,
+#         twlight, penpot and elixir-school
 # --out   output folder (default: runs/docs_en_fr); an interrupted run is resumed there
 source "$(dirname "${BASH_SOURCE[0]}")/../setup.sh"
 
@@ -35,8 +35,8 @@ train() { # TEXT UPDATES OPTIONS... MODEL: train up to UPDATES, in the folder ab
         --update-word current --share-all-embeddings --dropout 0.2 --readout-dropout 0.2 --word-dropout 0.05 \
         --criterion smoothed_nll --label-smoothing 0.1 --clip-norm 1 \
         --optimizer adam --adam-betas '(0.9, 0.98)' --weight-decay 0.05 \
-        --max-update "$2" "${@:3:$#-3}" $(fast_precision) --save-interval-updates 500 \
-        --keep-interval-updates 1 --no-epoch-checkpoints --save-dir "$run/checkpoints" --log-format json --log-interval 50 2>&1 |
+        --max-update "$2" $(fast_precision) --save-interval-updates 500 --keep-interval-updates 1 --no-epoch-checkpoints \
+        --save-dir "$run/checkpoints" --log-format json --log-interval 50 "${@:3:$#-3}" 2>&1 |
         rnnsearch progress "$run/train.log" "$2" || die_of_log "$run/train.log" fairseq-train
     cp "$run/checkpoints/checkpoint_last.pt" "${!#}"
 }
