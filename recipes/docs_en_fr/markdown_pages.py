@@ -25,8 +25,7 @@ LINK = re.compile(r"\]\((?:/(?:en|fr)(?=/))?([^)\s#]*)")
 FRENCH = re.compile(
     r"\b(le|la|les|de|des|du|un|une|et|est|pour|dans|en|vous|sur|avec|par|ce|que|qui|au|aux|à|l'|d')\b|[éèêàçùôî]", re.I
 )
-APART = -0.5  # the score of a text without a translation
-MIN_SCORE = 0.6  # of a pair
+APART, MIN_SCORE = -0.5, 0.6  # the score of a text without a translation, and the least score of a pair
 
 
 class Text(NamedTuple):
@@ -62,8 +61,7 @@ def rate(english: Text, french: Text) -> float:
 def align(english: Sequence[Text], french: Sequence[Text]) -> Iterator[tuple[Text, Text]]:
     """The pairs of texts in order whose scores, with those of the texts left over, have the greatest sum."""
     scores = np.array([[rate(text, other) for other in french] for text in english]).reshape(len(english), len(french))
-    best = np.full((len(english) + 1, len(french) + 1), 0.0)
-    best[:, 0], best[0] = APART * np.arange(len(english) + 1), APART * np.arange(len(french) + 1)
+    best = APART * np.add.outer(np.arange(len(english) + 1), np.arange(len(french) + 1))
     for i, j in np.ndindex(scores.shape):
         best[i + 1, j + 1] = max(best[i, j] + scores[i, j], best[i, j + 1] + APART, best[i + 1, j] + APART)
     i, j = scores.shape

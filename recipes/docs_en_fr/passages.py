@@ -47,10 +47,15 @@ def read_block(pairs: Iterable[Pair]) -> list[Pair]:
 
 def read_pieces(source: str, target: str) -> dict[Pair, None]:
     """The pieces of a message, as a text and as a page, with elements in their sentences and without."""
-    pairs = dict.fromkeys([(source, target), (show(source), show(target))])
-    given = ((english, give_tags(english, french)) for english, french in pairs)
-    whole = [pair for pair in given if pair[1] is not None]
-    return dict.fromkeys(piece for pair in whole for inline in (True, False) for piece in cut_alike(*pair, inline))
+    found: dict[Pair, None] = {}
+    for english, french in dict.fromkeys([(source, target), (show(source), show(target))]):
+        given = give_tags(english, french)
+        for inline in (True, False) if given is not None else ():
+            sides = Passage(english, inline=inline), Passage(given, inline=inline)
+            found |= dict.fromkeys(cut_alike(*sides))
+            if not any(side.has_inline for side in sides):
+                break
+    return found
 
 
 def show(text: str) -> str:
@@ -86,11 +91,10 @@ def give_tags(source: str, target: str) -> str | None:
     return target
 
 
-def cut_alike(source: str, target: str, inline: bool) -> Iterable[Pair]:
+def cut_alike(source: Passage, target: Passage) -> Iterable[Pair]:
     """The pieces of both sides, or the whole sides if they are cut otherwise."""
-    passage, pieces = Passage(source, inline=inline), Passage(target, inline=inline).pieces
-    alike = len(passage.pieces) == len(pieces) and passage.join(pieces).split() == target.split()
-    return zip(passage.pieces, pieces) if alike else [(source, target)]
+    alike = len(source.pieces) == len(target.pieces) and source.join(target.pieces).split() == target.text.split()
+    return zip(source.pieces, target.pieces) if alike else [(source.text, target.text)]
 
 
 def put_numbers(source: str, target: str) -> Pair:

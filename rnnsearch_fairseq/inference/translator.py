@@ -207,12 +207,14 @@ class Translator:
             pairs.append((source, self.read_target(translation, source, f"target {number}")))
         return self.align_words(pairs)
 
-    def read_text(self, text: str, parse: str | None = None, where: str = "the text", prepared: bool = False) -> Text:
-        """Cut a text into pieces for :meth:`read_source`. A text that is ``prepared`` or has a parse stays whole."""
+    def read_text(
+        self, text: str, parse: str | None = None, where: str = "the text", prepared: bool = False, inline: bool = True
+    ) -> Text:
+        """Cut a text into pieces, as `Passage` does. A text that is ``prepared`` or has a parse stays whole."""
         if len(text) > MAX_CHARACTERS:
             raise InputError(f"{where} has {len(text):,} characters; at most {MAX_CHARACTERS:,} are read; split it")
         parse = (parse or "").strip().removeprefix(NO_PARSE)
-        passage = Passage(text, cut=not (prepared or self._reads_words or parse))
+        passage = Passage(text, not (prepared or self._reads_words or parse), inline)
         return Text(passage, [self.read_source(piece, parse, where, prepared) for piece in passage.pieces])
 
     def read_source(
@@ -273,9 +275,8 @@ class Translator:
         joined = [self._join(text, [next(following) for _ in text.sources]) for text in texts]
         again = [n for n, text in enumerate(texts) if text.passage.has_inline and joined[n][0].faults]
         if again:  # without the elements in the sentences around them
-            passages = [Passage(texts[n].passage.text, inline=False) for n in again]
-            cut = [Text(passage, [*map(self.read_source, passage.pieces)]) for passage in passages]
-            for n, pairs in zip(again, self.search(cut, options, nbest, on_step)):
+            apart = [self.read_text(texts[n].passage.text, inline=False) for n in again]
+            for n, pairs in zip(again, self.search(apart, options, nbest, on_step)):
                 whole = Piece(texts[n].passage.text, self.reader)
                 lost = [len(whole.find_faults(best.text)[0]) for best, *_ in (joined[n], pairs)]
                 if (lost[1], len(pairs[0].faults)) < (lost[0], len(joined[n][0].faults)):
