@@ -78,7 +78,7 @@ def are_translations(english: Text, french: Text) -> bool:
     """Whether two aligned texts are a pair to learn from."""
     words, other = len(english.text.split()), len(french.text.split())
     fits = words <= 150 and 0.5 <= (other + 2) / (words + 2) <= 2.2 and english.text != french.text
-    fits &= "\n" not in english.text + french.text and (other < 5 or FRENCH.search(french.text) is not None)
+    fits &= {*"\t\n"}.isdisjoint(english.text + french.text) and (other < 5 or FRENCH.search(french.text) is not None)
     return fits and english.tags == french.tags and (len(english.links) < 2 or english.links == french.links)
 
 

@@ -29,7 +29,7 @@ PROJECTS, TWICE = (
     for names in (
         "python-fr django-fr frc picard dash cloudstack flask open-contracting beeware comprehensive-rust godot-editor "
         "netbox horizon jupyterlab sphinx wagtail geotrek pycord tldr.tsv tatoeba.tsv fpm-docs warehouse elgg twlight "
-        "penpot elixir-school",
+        "penpot elixir-school datalab bookshelf",
         "python-fr django-fr react vue rust-book hf-course hf-agents yii2 android-apps canada duckduckgo-app firefox "
         "gladys matrix-react-sdk postgresql scratch wikipedia-app astro starlight fastapi iot-for-beginners",
     )

@@ -2,6 +2,7 @@
 
 import importlib
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -190,3 +191,22 @@ def test_what_does_not_fit_is_refused_and_no_file_changes(command: str, files: F
     with pytest.raises(InputError, match=message):
         run(command, files)
     assert read_all() == split(files)
+
+
+def commit(clone: str, page: str) -> str:
+    """Commit the only page of a clone."""
+    git = ["git", "-C", clone, "-c", "user.name=a", "-c", "user.email=a"]
+    write(Path(clone, "a.md"), [page])
+    for words in ("init -q", "add .", "commit -qm a", "rev-parse HEAD"):
+        done = subprocess.run([*git, *words.split()], check=True, stdout=subprocess.PIPE, text=True)
+    return done.stdout.strip()
+
+
+def test_of_a_page_the_newest_version_by_a_person_is_written_beside_its_original() -> None:
+    old, new = commit("en", "Old"), commit("en", "New")
+    page = "---\nms.sourcegitcommit: {}\nms.translationtype: {}\n---\n{}# {}"
+    for original, kind, text in (old, "HT", "Vieux"), (new, "HT", "Nouveau"), (new, "MT", "Neuf"), (40 * "0", "H", "X"):
+        commit("fr", page.format(original, kind, '<a name="new"></a>', text))
+    run("docs_en_fr.microsoft_pages en fr out", {})
+    assert Path("out/en/a.md").read_text() == "New\n"
+    assert Path("out/fr/a.md").read_text() == page.format(new, "HT", "", "Nouveau\n")
