@@ -224,6 +224,9 @@ def _find_tags(content: bytes, events: list[Event], is_doubled: bool) -> tuple[l
                 width = 1 if name == "Emphasis" else 2
                 for place in ((start, start + width), (end - width, end)):
                     add(place, "**" if is_doubled else "*" * width, "")
+            elif name == "Emphasis":  # *this* beside **that**
+                add((start, start + 1), f"<e{number}>", f"e{number}")
+                add((end - 1, end), f"</e{number}>", f"/e{number}")
             has_letters |= had_letters
         elif kind == "HardBreak" or (kind == "SoftBreak" and OWN_LINE.match(content, end)):
             add((start, BREAK.match(content, start).end()), "\n")

@@ -58,6 +58,7 @@ from tests.trained import SHIPPED_MODEL, needs_shipped_model
         ("<file path> for $50 in <b>, <br/> and <a href='a b'>", "<b>|<br/>|<a href='a b'>"),
         ("failed to run '%s' or “{0}”", "'%s'|“{0}”"),
         ("100% sure, 5 < 6, a | b, e.g. this and/or that, *and* so on: read-only, Yes!", ""),
+        ("(text/html, image/text)", "text/html"),
         ("``a`` or " * 3 + "``b`` for ⟦1⟧", "``a``|``b``|⟦1⟧"),
         ("It is {a}{b}, {{ size }} {{ unit }} or </kbd>+<kbd>", "{a}{b}|{{ size }} {{ unit }}|</kbd>+<kbd>"),
         ("'%s'/%s, %d, then [![a](b)", "'%s'/%s|%d|[![|](b)"),
