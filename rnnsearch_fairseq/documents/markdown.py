@@ -187,7 +187,8 @@ def _find_tags(content: bytes, events: list[Event], is_doubled: bool) -> tuple[l
     """The tags in a text and where they stand, whether the text has letters outside of them, and where it stands.
 
     Links are shown as tags, so that no sign of a target can mislead; their titles stand between two tags. So do texts
-    that are struck out. Marks of emphasis are shown as asterisks, as two each if the text ``is_doubled``.
+    that are struck out, and emphasis in a text that also has strong emphasis, unless it ``is_doubled``. Other marks of
+    emphasis are shown as two asterisks each.
     """
     tags: list[tuple[Place, Part]] = []
     opened: list[tuple[str, bool]] = []  # of each element: the kind of a link, and whether there are letters before it
@@ -220,13 +221,13 @@ def _find_tags(content: bytes, events: list[Event], is_doubled: bool) -> tuple[l
             elif name == "Strikethrough" and content.startswith(b"~~", start):
                 add((start, start + 2), f"<s{number}>", f"s{number}")
                 add((end - 2, end), f"</s{number}>", f"/s{number}")
-            elif name in ("Emphasis", "Strong") and (is_doubled or content.startswith(b"_", start)):
+            elif name == "Emphasis" and not is_doubled:  # *this* beside **that**
+                add((start, start + 1), f"<e{number}>", f"e{number}", "*")
+                add((end - 1, end), f"</e{number}>", f"/e{number}", "*")
+            elif name == "Emphasis" or (name == "Strong" and content.startswith(b"_", start)):
                 width = 1 if name == "Emphasis" else 2
-                for place in ((start, start + width), (end - width, end)):
-                    add(place, "**" if is_doubled else "*" * width, "")
-            elif name == "Emphasis":  # *this* beside **that**
-                add((start, start + 1), f"<e{number}>", f"e{number}")
-                add((end - 1, end), f"</e{number}>", f"/e{number}")
+                add((start, start + width), "**", "")
+                add((end - width, end), "**", "")
             has_letters |= had_letters
         elif kind == "HardBreak" or (kind == "SoftBreak" and OWN_LINE.match(content, end)):
             add((start, BREAK.match(content, start).end()), "\n")
