@@ -10,7 +10,6 @@ Training time is the time of the updates, without validation and saving.
 from collections.abc import Sequence
 from itertools import accumulate
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -28,57 +27,44 @@ MAX_MARKS = 15  # on a line
 MEASURES = {"perplexity": "ppl", "bleu": "bleu"}
 
 
-class Point(NamedTuple):
-    """What the log says at an update; None: nothing.
+def read_curves(path: Path, field: str, timed: bool = False) -> list[tuple[list[float], list[float]]]:
+    """Read the curves of training and of the first development set: updates or hours, and the statistic ``field``.
 
-    seconds: spent in updates so far, without validation and saving; between two lines of training, interpolated.
-    ppl, bleu: of the training text, of the updates since the last point; or of the development set.
-    """
-
-    updates: int
-    seconds: float | None
-    ppl: float | None
-    bleu: float | None
-
-
-def read_curve(path: Path) -> tuple[list[Point], list[Point]]:
-    """Read the points of training and of the first development set, by updates.
-
-    Training has a point every --log-interval updates, or one an epoch where there are more of these.
+    Training has a point every --log-interval updates, or one an epoch where there are more of these. Its statistics are
+    of the updates since the last point.
     """
     epochs, intervals, validated = read_kinds(path)
     trained = max(intervals, epochs, key=len)
-    return _make_points(trained, trained), _make_points(validated, trained)
+    if timed and not trained:
+        raise InputError(f"{path}: holds no training time; give --against updates")
+    curves = []
+    for lines in (trained, validated):
+        points = {updates: of[field] for updates, of in lines.items() if field in of}
+        curves.append((_hours([*points], trained) if timed else [*points], [*points.values()]))
+    return curves
 
 
-def _make_points(lines: Lines, trained: Lines) -> list[Point]:
-    """Make points of these lines; their seconds are interpolated, after the last update by the average speed."""
-    walls = [statistics.get("train_wall") for statistics in trained.values()]
-    seconds: list[float | None] = [None] * len(lines)
-    if walls and None not in walls:
-        known = [0, *trained]
-        times = np.interp([*lines], known, [0.0, *accumulate(walls)])
-        seconds = (times * np.maximum(1, np.array([*lines]) / known[-1])).tolist()
-    return [Point(at, second, of.get("ppl"), of.get("bleu")) for (at, of), second in zip(lines.items(), seconds)]
+def _hours(updates: Sequence[int], trained: Lines) -> list[float]:
+    """The hours up to these updates: interpolated between lines, after the last one by the average speed."""
+    known, walls = [0, *trained], (statistics["train_wall"] / 3600 for statistics in trained.values())
+    hours = np.interp(updates, known, [0.0, *accumulate(walls)])
+    return (hours * np.maximum(1, np.array(updates) / known[-1])).tolist()
 
 
 def plot_curves(paths: Sequence[Path], measure: str, timed: bool, picture: Path) -> None:
     """Draw the curves of these logs to ``picture``."""
-    field = MEASURES[measure]
     figure, axes = plt.subplots(figsize=(7, 4.5))
     for number, path in enumerate(paths):
-        train, dev = ([point for point in points if getattr(point, field) is not None] for points in read_curve(path))
-        if not dev:
+        train, dev = read_curves(path, MEASURES[measure], timed)
+        if not dev[0]:
             cure = "train with --eval-bleu" if measure == "bleu" else "give a log of a training that was validated"
             raise InputError(f"{path}: holds no {measure} of a development set; {cure}")
         name = "/".join(path.absolute().parts[-2:])
         style = {"color": f"C{number}", "linestyle": LINES[number % len(LINES)], "markersize": 5}
-        marked = {"marker": MARKERS[number % len(MARKERS)], "markevery": -(-len(dev) // MAX_MARKS)}
-        for kind, points, look in (("training", train, {"linewidth": 0.7}), ("development", dev, marked)):
-            if points:
-                across = [point.seconds / 3600 if timed else point.updates for point in points]
-                up = [getattr(point, field) for point in points]
-                axes.plot(across, up, label=f"{name}, {kind}", **style, **look)
+        marked = {"marker": MARKERS[number % len(MARKERS)], "markevery": -(-len(dev[0]) // MAX_MARKS)}
+        for kind, curve, look in (("training", train, {"linewidth": 0.7}), ("development", dev, marked)):
+            if curve[0]:
+                axes.plot(*curve, label=f"{name}, {kind}", **style, **look)
     axes.set(xlabel="Training time (hours)" if timed else "Updates", xlim=(0, None))
     axes.set_ylabel("BLEU score" if measure == "bleu" else "Perplexity")
     axes.xaxis.set_major_formatter("{x:,g}")

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from recipes.reproduce.curve import Point, read_curve
+from recipes.reproduce.curve import read_curves
 from recipes.reproduce.epochs import Epoch, read_kinds, read_train_log
 from rnnsearch_fairseq.errors import InputError
 from tests.plugin.log_lines import LINES, inner_line, train_line, valid_line
@@ -45,14 +45,16 @@ def test_an_epoch_that_is_trained_again_replaces_itself_and_those_after_it(tmp_p
 def test_a_curve_has_the_updates_of_the_log_and_interpolated_times(tmp_path: Path) -> None:
     validated = [valid_line(1, 5, updates=updates) for updates in (60, 150)]
     lines = [inner_line(50, 90), validated[0], inner_line(100, 80, 30), inner_line(150, 70, 20), validated[1]]
-    lines += [valid_line(1, 5, "valid1", updates=150), valid_line(1, 5, updates=180, bleu=31.2), train_line(2)]
-    train, dev = read_curve(write(tmp_path / "train.log", [*lines, "2026 | INFO | update 200"]))
-    assert train == [Point(50, 10, 90, None), Point(100, 40, 80, None), Point(150, 60, 70, None)]
-    assert dev == [Point(60, 16, 40.5, None), Point(150, 60, 40.5, None), Point(180, 72, 40.5, 31.2)]
+    lines += [valid_line(1, 5, "valid1", updates=150), valid_line(1, 5, updates=180), train_line(2)]
+    log = write(tmp_path / "train.log", [*lines, "2026 | INFO | update 200"])
+    assert read_curves(log, "ppl") == [([50, 100, 150], [90, 80, 70]), ([60, 150, 180], [40.5] * 3)]
+    assert read_curves(log, "ppl", timed=True)[1][0] == pytest.approx([16 / 3600, 60 / 3600, 72 / 3600])
 
 
 def test_logs_that_say_too_little_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"train\.log"):
         read_train_log(write(tmp_path / "train.log", LINES[:-1]))
-    lines = ["nothing", valid_line(1, 5).replace('"100"', '"nan"')]
-    assert read_curve(write(tmp_path / "train.log", lines)) == ([], [])
+    log = write(tmp_path / "train.log", ["nothing", valid_line(1, 5).replace('"100"', '"nan"')])
+    assert read_curves(log, "loss") == [([], [])] * 2
+    with pytest.raises(InputError, match="holds no training time"):
+        read_curves(log, "loss", timed=True)
