@@ -72,7 +72,7 @@ def align(reference: Sequence[str], hypothesis: Sequence[str]) -> list[int]:
     for position, word in enumerate(translated):
         for start, end in contexts(position, len(translated)) if word in expected else ():
             ngram = translated[start:end]
-            if _occurs_once(ngram, translated) and _occurs_once(ngram, expected):
+            if all(-1 < side.find(ngram) == side.rfind(ngram) for side in (translated, expected)):  # occurs once
                 positions.append(expected.find(ngram) + position - start)
                 break
     return positions
@@ -83,16 +83,10 @@ def contexts(position: int, length: int) -> Iterator[tuple[int, int]]:
 
     They are the word; it with one word before it, or after it; with two words before it, or after it; and so on.
     """
-    yield position, position + 1
-    for size in range(1, length):
-        if size <= position:
-            yield position - size, position + 1
-        if position + size < length:
-            yield position, position + size + 1
-
-
-def _occurs_once(ngram: str, sentence: str) -> bool:
-    return -1 < sentence.find(ngram) == sentence.rfind(ngram)
+    for size in range(length):  # words beside the word; for 0, both are the word alone
+        for start in (position - size, position):
+            if 0 <= start < length - size:
+                yield start, start + size + 1
 
 
 @program
