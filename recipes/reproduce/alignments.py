@@ -39,9 +39,9 @@ def alignment_error(links: Sequence[Links], gold: Sequence[Links]) -> tuple[floa
     return 1 - 2 * hits / max(1, found + sure), hits / max(1, found), hits / max(1, sure)
 
 
-def steps(sentences: Iterable[tuple[list[str], Links]]) -> tuple[Counter[str], Counter[str]]:
-    """How often each kind of step occurs, and which source words change places."""
-    kinds, swapped = Counter(), Counter()
+def step_row(name: str, sentences: Iterable[tuple[list[str], Links]]) -> list[str]:
+    """The row of a system: how often each kind of step occurs, in percent of all, and which words change places."""
+    kinds, swapped = Counter[str](), Counter[str]()
     for source, links in sentences:
         first = dict(sorted(((target, word) for word, target in links), reverse=True))
         for target, following in pairwise(sorted(first)):
@@ -51,12 +51,6 @@ def steps(sentences: Iterable[tuple[list[str], Links]]) -> tuple[Counter[str], C
                 kinds["swap"] += 1
                 kinds["adjective and noun"] += source[k] in ADJECTIVE and source[i] in NOUN
                 swapped[" ".join(source[k : i + 1])] += 1
-    return kinds, swapped
-
-
-def step_row(name: str, sentences: Iterable[tuple[list[str], Links]]) -> list[str]:
-    """The row of a system, in percent of all steps."""
-    kinds, swapped = steps(sentences)
     total = max(1, kinds["ahead"] + kinds["same"] + kinds["back"])
     shares = [f"{100 * kinds[kind] / total:.1f}" for kind in HEADER[2:7]]
     monotonic = kinds["ahead"] >= MIN_AHEAD * total and kinds["back"] <= MAX_BACK * total
