@@ -13,7 +13,6 @@ from rnnsearch_fairseq.text.lines import open_bytes
 
 # The logs of the stored runs were written with --log-format simple.
 SIMPLE = re.compile(r"\| INFO \| ([\w.-]+) \| epoch (\d+)([ |:].*)$")
-SEED = re.compile(r"'seed': ([0-9]{1,9})")
 Lines = dict[int, Statistics]  # by updates
 
 
@@ -41,11 +40,6 @@ def read_log(path: Path) -> str:
     """Read the text of a log, in which bytes that are not UTF-8 do not matter."""
     with open_bytes(path) as file:
         return file.read().decode(errors="replace")
-
-
-def read_seed(path: Path) -> str:
-    """The seed of a training, as its log has it; empty if the log has none."""
-    return (SEED.findall(read_log(path)) or [""])[-1]
 
 
 def read_kinds(path: Path) -> tuple[Lines, Lines, Lines]:

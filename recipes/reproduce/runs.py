@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from recipes.reproduce.bleu import scored_by_bleu
-from recipes.reproduce.epochs import read_seed
+from recipes.reproduce.epochs import read_log
 from recipes.reproduce.systems import Links, TestSet, read_links, read_parallel, read_systems, strongest_links
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.inference.aligned_pairs import read_scores
@@ -22,6 +22,7 @@ LONG = 30  # words of a long sentence
 KEPT = LOG, TRANSLATIONS, BANNED, FAIRSEQ = "train.log", "groundhog.tok", "nounk.tok", "fairseq.tok"
 ALIGNMENTS, SCORES, LINKS = "groundhog.jsonl", "score.jsonl", "score.align"
 UPDATES_LINE = re.compile(rb"^.*\| train_inner \|.*\n", re.MULTILINE)  # a line of a log, on which no report depends
+SEED = re.compile(r"'seed': ([0-9]{1,9})")  # of a training, in its log
 DATA, OTHERS, GOLD = "data", "others", "test.align"
 NAMES = {name: name for name in ("RNNencdec-30", "RNNsearch-30", "RNNencdec-50", "RNNsearch-50")}
 PHRASE_BASED = "phrase-based"  # of recipes/reproduce/phrase_based.sh, which has no seed; the paper's is Moses
@@ -73,8 +74,8 @@ class BahdanauRuns:
 
     @cached_property
     def seeds(self) -> dict[str, str]:
-        """The seed of each model's training, as its log has it."""
-        return {name: read_seed(path) for name, path in self.with_file(LOG).items()}
+        """The seed of each model's training, as its log has it; empty if the log has none."""
+        return {name: (SEED.findall(read_log(path)) or [""])[-1] for name, path in self.with_file(LOG).items()}
 
     @cached_property
     def links(self) -> dict[str, list[Links]]:
