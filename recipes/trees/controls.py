@@ -10,7 +10,8 @@ import random
 from pathlib import Path
 
 from rnnsearch_fairseq.command_line import make_parser, program
-from rnnsearch_fairseq.output import check_not_input, open_output
+from rnnsearch_fairseq.corpus.rows import write_rows
+from rnnsearch_fairseq.output import check_not_input
 from rnnsearch_fairseq.text.lines import read_lines
 from rnnsearch_fairseq.text.trees import NO_PARSE, REDUCE, SHIFT
 
@@ -37,7 +38,5 @@ def main() -> None:
     args = parser.parse_args()
     check_not_input([args.output], [args.trees])
     generator = None if args.kind == "right" else random.Random(1)
-    with open_output(args.output) as out:
-        for line in read_lines(args.trees):
-            parsed = line.strip() != NO_PARSE
-            out.write(f"{draw_transitions(line.split().count(SHIFT), generator) if parsed else NO_PARSE}\n".encode())
+    sizes = (0 if line.strip() == NO_PARSE else line.split().count(SHIFT) for line in read_lines(args.trees))
+    write_rows([args.output], ((draw_transitions(words, generator) if words else NO_PARSE,) for words in sizes))
