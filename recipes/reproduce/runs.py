@@ -3,20 +3,18 @@
 import io
 import re
 import tarfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
-from itertools import zip_longest
 from pathlib import Path
 
 import numpy as np
 
 from recipes.reproduce.bleu import scored_by_bleu
 from recipes.reproduce.epochs import read_log
-from recipes.reproduce.systems import Links, TestSet, read_links, read_parallel, read_systems, strongest_links
+from recipes.reproduce.systems import Links, TestSet, link_scores, read_links, read_parallel, read_systems
+from rnnsearch_fairseq.corpus.rows import texts_of
 from rnnsearch_fairseq.errors import InputError
-from rnnsearch_fairseq.inference.aligned_pairs import read_scores
 from rnnsearch_fairseq.text.vocabulary import Vocabulary
-from rnnsearch_fairseq.text.words import END
 
 LONG = 30  # words of a long sentence
 KEPT = LOG, TRANSLATIONS, BANNED, FAIRSEQ = "train.log", "groundhog.tok", "nounk.tok", "fairseq.tok"
@@ -48,13 +46,13 @@ class BahdanauRuns:
         self.folders = {NAMES.get(path.name, path.name): path for path in models}
         if not self.folders:
             raise InputError(f"{folder}: holds no run; give a folder that has RNNsearch-50/{TRANSLATIONS} and the like")
-        self._source, reference = (self.data / f"test.{language}" for language in (source_lang, target_lang))
-        self.test = TestSet(*read_parallel(self._source, reference))
+        self._texts = texts_of(self.data / "test", source_lang, target_lang)
+        self.test = TestSet(*read_parallel(*self._texts))
         self.dictionaries = [self.data / f"dict.{language}.txt" for language in (source_lang, target_lang)]
         self.systems, self.banned, self.by_fairseq = (
-            read_systems(self.with_file(file), reference) for file in (TRANSLATIONS, BANNED, FAIRSEQ)
+            read_systems(self.with_file(file), self._texts[1]) for file in (TRANSLATIONS, BANNED, FAIRSEQ)
         )
-        self.others = read_systems({path.stem: path for path in self._others()}, reference)
+        self.others = read_systems({path.stem: path for path in self._others()}, self._texts[1])
         self.systems |= self.others
         self.banned |= self.others
 
@@ -80,27 +78,15 @@ class BahdanauRuns:
     @cached_property
     def links(self) -> dict[str, list[Links]]:
         """Each model's links of the test set's words, of SCORES or as kept in LINKS."""
-        kept = {name: read_links(path, self._source) for name, path in self.with_file(LINKS).items()}
-        found = kept | {name: [*self._link(path)] for name, path in self.with_file(SCORES).items()}
+        kept = {name: read_links(path, self._texts[0]) for name, path in self.with_file(LINKS).items()}
+        found = kept | {name: [*link_scores(path, *self._texts)] for name, path in self.with_file(SCORES).items()}
         return {name: found[name] for name in self.folders if name in found}
 
     @cached_property
     def gold(self) -> list[Links] | None:
         """The gold links of the test set, if there are any."""
         path = self.data / GOLD
-        return read_links(path, self._source) if path.exists() else None
-
-    def _link(self, path: Path) -> Iterator[Links]:
-        """The links of the test set's pairs in a file of scores, where ``<unk>`` may stand for a piece of a word."""
-        test = zip(self.test.source, self.test.reference)
-        for number, (pair, sides) in enumerate(zip_longest(read_scores(path), test, fillvalue=()), 1):
-            words = [[*side.split(), END] for side in sides]
-            if not pair or not sides or pair.weights.shape != (len(words[1]), len(words[0])):
-                raise InputError(
-                    f"{path}, line {number}: not the sentence of the test set in {self.data}; score it anew"
-                )
-            pair.source, pair.target = words
-            yield strongest_links(pair.by_word()[2])
+        return read_links(path, self._texts[0]) if path.exists() else None
 
     def translations_kept(self) -> bytes:
         """A .tar.xz of the folder as the report reads it, with links in place of weights, and without checkpoints."""

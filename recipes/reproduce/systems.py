@@ -1,17 +1,19 @@
 """A test set, systems' translations of it, and alignments."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import zip_longest
 from math import inf
 from pathlib import Path
 
 import numpy as np
 
 from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.inference.aligned_pairs import read_scores
 from rnnsearch_fairseq.text.lines import read_pairs
-from rnnsearch_fairseq.text.words import merge_pieces
+from rnnsearch_fairseq.text.words import END, merge_pieces
 
 Links = set[tuple[int, int]]  # source word, target word, from 0
 LINK = re.compile(r"([0-9]{1,9})-([0-9]{1,9})")
@@ -84,3 +86,14 @@ def strongest_links(weights: np.ndarray) -> Links:
     """The links of an alignment ``(T + 1, S + 1)``, end-of-sentence last: each target word's highest weight."""
     end = weights.shape[1] - 1
     return {(int(i), j) for j, i in enumerate(weights[:-1].argmax(axis=1)) if i < end}
+
+
+def link_scores(scores: Path, source: Path, target: Path) -> Iterator[Links]:
+    """The links of each pair of two texts by a file of scores, where ``<unk>`` may stand for a piece of a word."""
+    texts = zip(*read_parallel(source, target))
+    for number, (pair, sides) in enumerate(zip_longest(read_scores(scores), texts, fillvalue=()), 1):
+        words = [[*side.split(), END] for side in sides]
+        if not pair or not sides or pair.weights.shape != (len(words[1]), len(words[0])):
+            raise InputError(f"{scores}, line {number}: not the words of {source} and {target}; score them anew")
+        pair.source, pair.target = words
+        yield strongest_links(pair.by_word()[2])

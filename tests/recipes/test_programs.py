@@ -177,7 +177,7 @@ OTHER = {"en": ["he slept"], "parses": ["(S he wept)"], "tree": ["as before"]}
         (f"{TRANSITIONS} enju", OTHER | {"parses": ["(S he slept)"]}, "--format enju"),
         (f"{TRANSITIONS} enju --output en", OTHER, "en: it would replace an input"),
         ("docs_en_fr.php_manual . out", {"doc-en/a.xml": ["<a/>"], "doc-fr/b.xml": ["<a/>"]}, "clone both"),
-        ("reproduce.unknown_words scores en fr out", SCORES | {"fr": ["w x y", "v"]}, "scores: has not the words"),
+        ("reproduce.unknown_words scores en fr out", SCORES | {"fr": ["w x y", "v"]}, "scores, line 1: not the words"),
         (f"{CURVE} c.png --measure bleu", {"train.log": LOG}, r"train\.log: .*--eval-bleu"),
         (f"{CURVE} c.png", {"train.log": LOG[:1]}, r"train\.log: holds no perplexity"),
         (f"{CURVE} train.log", {"train.log": LOG}, r"train\.log: it would replace"),

@@ -33,9 +33,9 @@ def test_an_unknown_piece_ends_no_word(tmp_path: Path) -> None:
     write(tmp_path / "RNNsearch-50/score.jsonl", [record(0, "<unk> b c", "w <unk> y z", FIRST)])
     assert BahdanauRuns(tmp_path, "en", "fr").links == {"RNNsearch-50": [{(0, 0), (0, 1), (1, 2)}]}
     write(tmp_path / "data/test.en", ["a@@ b"])
-    with pytest.raises(InputError, match=r"score\.jsonl, line 1: not the sentence of the test set"):
+    with pytest.raises(InputError, match=r"score\.jsonl, line 1: not the words of .*test"):
         _ = BahdanauRuns(tmp_path, "en", "fr").links
     for language, line in (("en", "a@@ b c"), ("fr", "w x@@ y z")):
         write(tmp_path / f"data/test.{language}", [line, line])
-    with pytest.raises(InputError, match=r"score\.jsonl, line 2: not the sentence of the test set"):
+    with pytest.raises(InputError, match=r"score\.jsonl, line 2: not the words of .*test"):
         _ = BahdanauRuns(tmp_path, "en", "fr").links
