@@ -32,15 +32,6 @@ ROOT = Path(__file__).resolve().parents[2]
 QUIET = {"TORCH_CPP_LOG_LEVEL": "ERROR", "KINETO_LOG_LEVEL": "99"}  # torch's profiler reports its start and end
 
 
-@dataclass(frozen=True)
-class Case:
-    """The options of a fairseq command, and the checkout whose package runs it; None: this one."""
-
-    name: str
-    options: Sequence[str]
-    checkout: str | None = None
-
-
 @dataclass
 class Timing:
     """The measurements of a case.
@@ -49,7 +40,7 @@ class Timing:
         count: words or sentences of a round.
         peak: bytes of memory at the peak of an update, above what stays; None if not measured.
         device: torch's version and device.
-        wall, cpu: seconds of each round.
+        seconds: of each round by the clock, and of the CPU.
     """
 
     name: str
@@ -57,23 +48,27 @@ class Timing:
     peak: int | None
     device: str
     on_gpu: bool
-    wall: list[float] = field(default_factory=list)
-    cpu: list[float] = field(default_factory=list)
+    seconds: list[tuple[float, float]] = field(default_factory=list)
 
     @property
-    def clocks(self) -> tuple[list[float], list[float]]:
-        """The seconds by the clock that counts, and by the other one."""
-        return (self.wall, self.cpu) if self.on_gpu else (self.cpu, self.wall)
+    def clocks(self) -> list[tuple[float, ...]]:
+        """The seconds of the rounds by the clock that counts, and by the other one."""
+        return [*zip(*self.seconds)][:: 1 if self.on_gpu else -1]
 
 
-class Worker:
-    """A process that does a case's work on request; see `recipes.benchmark.workloads.main`."""
+@dataclass
+class Case:
+    """The options of a fairseq command, and the checkout whose package runs it, in a process; None: this one."""
 
-    def __init__(self, case: Case, work: Mapping[str, Any]) -> None:
-        self.name = case.name
-        checkout = Path(case.checkout or ROOT).resolve()
+    name: str
+    options: Sequence[str]
+    checkout: str | None = None
+
+    def start(self, work: Mapping[str, Any]) -> None:
+        """Start the process, which does the work on request; see `recipes.benchmark.workloads.main`."""
+        checkout = Path(self.checkout or ROOT).resolve()
         if not (checkout / "rnnsearch_fairseq").is_dir():
-            raise InputError(f"{case.name}: {checkout}/rnnsearch_fairseq is no folder; give a checkout after the @")
+            raise InputError(f"{self.name}: {checkout}/rnnsearch_fairseq is no folder; give a checkout after the @")
         # The program, which needs no other package of a checkout, is always this checkout's.
         path = os.pathsep.join(filter(None, [str(checkout), os.environ.get("PYTHONPATH")]))
         self.process = subprocess.Popen(
@@ -83,7 +78,7 @@ class Worker:
             stdout=subprocess.PIPE,
             text=True,
         )
-        self.send({"options": list(case.options), **work})
+        self.send({"options": list(self.options), **work})
 
     def send(self, message: object) -> None:
         """Send the work, or the request for a round."""
@@ -99,23 +94,21 @@ class Worker:
 
 def measure(cases: Sequence[Case], work: Mapping[str, Any], rounds: int) -> list[Timing]:
     """Time the cases in turns; those that fail are left out."""
-    workers: list[Worker] = []
     with ExitStack() as ending:
         for case in cases:
-            workers.append(Worker(case, work))
-            ending.callback(workers[-1].process.kill)
-        reports = [(worker, worker.receive()) for worker in workers]
-        ready = [(worker, Timing(worker.name, *report)) for worker, report in reports if report]
+            case.start(work)
+            ending.callback(case.process.kill)
+        reports = [(case, case.receive()) for case in cases]
+        ready = [(case, Timing(case.name, *report)) for case, report in reports if report]
         for turn in range(rounds):
             first = turn % max(1, len(ready))
-            for worker, timing in [*ready[first:], *ready[:first]]:
-                worker.send("round")
-                if seconds := worker.receive():
-                    timing.wall.append(seconds[0])
-                    timing.cpu.append(seconds[1])
-                    print(f"round {turn + 1}, {worker.name}: {seconds[1]:.4g} s", file=sys.stderr, flush=True)
+            for case, timing in [*ready[first:], *ready[:first]]:
+                case.send("round")
+                if seconds := case.receive():
+                    timing.seconds.append(seconds)
+                    print(f"round {turn + 1}, {case.name}: {seconds[1]:.4g} s", file=sys.stderr, flush=True)
                 else:
-                    ready = [pair for pair in ready if pair[0] is not worker]
+                    ready = [pair for pair in ready if pair[0] is not case]
     return [timing for _, timing in ready]
 
 

@@ -39,8 +39,8 @@ def test_the_commands_of_readmes_are_understood() -> None:
 
 
 def test_speeds_are_medians_and_ratios_of_medians() -> None:
-    first = Timing("first", 600, 2_500_000, "torch", False, wall=[1.0, 2.0, 3.0], cpu=[0.5, 1.0, 1.5])
-    second = Timing("second", 300, None, "torch", False, wall=[1.0, 4.0, 3.0], cpu=[1.0, 1.0, 1.0])
+    first = Timing("first", 600, 2_500_000, "torch", False, [(1.0, 0.5), (2.0, 1.0), (3.0, 1.5)])
+    second = Timing("second", 300, None, "torch", False, [(1.0, 1.0), (4.0, 1.0), (3.0, 1.0)])
     lines = format_table([first, second], "words").splitlines()
     rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines[2:]]
     assert rows[0] == ["first", "600", "400 to 1,200", "1.00", "300", "2.5"]
