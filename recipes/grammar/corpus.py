@@ -33,9 +33,8 @@ def finish(phrase: Phrase) -> SentencePair:
     position = {leaf: index for index, leaf in enumerate(words)}
     french = elide(contract(phrase.french))
     links = {(position[leaf], j) for j, word in enumerate(french) for leaf in word.links}
-    return SentencePair(
-        [leaf.word for leaf in words], [word.text for word in french], sorted(links), brackets(phrase.english)
-    )
+    sides = [leaf.word for leaf in words], [word.text for word in french]
+    return SentencePair(*sides, sorted(links), brackets(phrase.english))
 
 
 def generate(size: int, seed: int, longest: int = LONGEST) -> Iterator[SentencePair]:
