@@ -6,7 +6,7 @@ import logging
 import sys
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -48,10 +48,7 @@ class Training:
         task = make_up_task(config.task, size.vocabulary) if made_up else tasks.setup_task(config.task)
         torch.manual_seed(config.common.seed)
         self.trainer = Trainer(config, task, task.build_model(config.model), task.build_criterion(config.criterion))
-        if size.vocabulary is None:
-            self.batches = read_batches(self.trainer, size.updates)
-        else:
-            self.batches = [random_batch(task, size) for _ in range(size.updates)]
+        self.batches = random_batches(task, size) if made_up else read_batches(self.trainer, size.updates)
         self.count = sum(batch["ntokens"] for batch in self.batches)
 
     def step(self, batch: Batch) -> None:
@@ -92,7 +89,7 @@ class Translation:
         config.generation.max_len_a, config.generation.max_len_b = 0, size.lengths - 1
         config.generation.min_len = size.lengths - 1  # end-of-sentence is impossible before
         torch.manual_seed(config.common.seed)
-        self.batches = [random_batch(self.task, size) for _ in range(size.updates)]
+        self.batches = random_batches(self.task, size)
         self.model = self.task.build_model(config.model)
         if torch.cuda.is_available() and not config.common.cpu:
             self.model.cuda()
@@ -138,21 +135,23 @@ def read_batches(trainer: Trainer, count: int) -> list[Batch]:
     return batches
 
 
-def random_batch(task: tasks.FairseqTask, size: Size) -> Batch:
-    """Make a batch of random sentences of equal lengths, end-of-sentence included."""
-    sides = []
+def random_batches(task: tasks.FairseqTask, size: Size) -> list[Batch]:
+    """Make batches of random sentences of equal lengths, end-of-sentence included."""
+    sides, pairs = [], size.updates * size.batch
     for dictionary in (task.source_dictionary, task.target_dictionary):
-        words = torch.randint(dictionary.nspecial, len(dictionary), (size.batch, size.lengths))
+        words = torch.randint(dictionary.nspecial, len(dictionary), (pairs, size.lengths))
         words[:, -1] = dictionary.eos()
-        sides += [list(words), [size.lengths] * size.batch, dictionary]
+        sides += [list(words), [size.lengths] * pairs, dictionary]
     dataset = LanguagePairDataset(*sides, shuffle=False)
-    return dataset.collater([dataset[number] for number in range(size.batch)])
+    batches = (range(first, first + size.batch) for first in range(0, pairs, size.batch))
+    return [dataset.collater([dataset[number] for number in batch]) for batch in batches]
 
 
-def clock(work: Callable[[], Any]) -> tuple[float, float]:
-    """Do ``work`` to its end; return the seconds by the clock, and the CPU seconds of all threads."""
+def clock(work: Training | Translation) -> tuple[float, float]:
+    """Do all batches of ``work``; return the seconds by the clock, and the CPU seconds of all threads."""
     wall, cpu = time.perf_counter(), time.process_time()
-    work()
+    for batch in work.batches:
+        work.step(batch)
     if torch.cuda.is_available():
         torch.cuda.synchronize()
     return time.perf_counter() - wall, time.process_time() - cpu
@@ -179,7 +178,7 @@ def main() -> None:
         peak = work.peak() if isinstance(work, Training) else None
         report(work.count, peak, f"torch {torch.__version__}, {device}", on_gpu)
         for _ in sys.stdin:
-            report(*clock(lambda: [work.step(batch) for batch in work.batches]))
+            report(*clock(work))
     except InputError as error:
         sys.exit(f"error: {error}")
 
