@@ -41,9 +41,8 @@ class BahdanauRuns:
     def __init__(self, folder: Path, source_lang: str, target_lang: str, least: int = LONG) -> None:
         self.folder, self.data, self.least = folder, folder / DATA, least
         folders = sorted(path for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else []
-        models = [path for path in folders if any((path / file).exists() for file in (*KEPT, SCORES, LINKS))]
-        models.sort(key=lambda path: list(NAMES).index(path.name) if path.name in NAMES else len(NAMES))
-        self.folders = {NAMES.get(path.name, path.name): path for path in models}
+        runs = {path.name: path for path in folders if any((path / file).exists() for file in (*KEPT, SCORES, LINKS))}
+        self.folders = {NAMES.get(name, name): runs[name] for name in (*NAMES, *runs) if name in runs}
         if not self.folders:
             raise InputError(f"{folder}: holds no run; give a folder that has RNNsearch-50/{TRANSLATIONS} and the like")
         self._texts = texts_of(self.data / "test", source_lang, target_lang)
@@ -52,13 +51,10 @@ class BahdanauRuns:
         self.systems, self.banned, self.by_fairseq = (
             read_systems(self.with_file(file), self._texts[1]) for file in (TRANSLATIONS, BANNED, FAIRSEQ)
         )
-        self.others = read_systems({path.stem: path for path in self._others()}, self._texts[1])
+        self._others = sorted(path for path in (folder / OTHERS).glob("[!.]*") if path.stem not in self.folders)
+        self.others = read_systems({path.stem: path for path in self._others}, self._texts[1])
         self.systems |= self.others
         self.banned |= self.others
-
-    def _others(self) -> list[Path]:
-        """The files of the other systems."""
-        return sorted(path for path in (self.folder / OTHERS).glob("[!.]*") if path.stem not in self.folders)
 
     def with_file(self, file: str) -> dict[str, Path]:
         """The path of a file of each model that has it."""
@@ -91,7 +87,7 @@ class BahdanauRuns:
     def translations_kept(self) -> bytes:
         """A .tar.xz of the folder as the report reads it, with links in place of weights, and without checkpoints."""
         models = [path for folder in self.folders.values() for path in sorted(folder.glob("*")) if path.name in KEPT]
-        files = [*sorted(self.data.iterdir()), *self._others(), *models]
+        files = [*sorted(self.data.iterdir()), *self._others, *models]
         links = {f"{self.folders[name].name}/{LINKS}": _write_links(links) for name, links in self.links.items()}
         return packed({str(path.relative_to(self.folder)): path.read_bytes() for path in files} | links)
 
