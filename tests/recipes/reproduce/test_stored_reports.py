@@ -145,16 +145,13 @@ def test_missing_files_are_named_and_bad_runs_refused(adadelta: Path, tmp_path: 
 def test_the_scores_of_the_tuned_baseline_are_those_of_its_translations(recipe: str, long: int, tmp_path: Path) -> None:
     report = RECIPES / recipe / "report"
     tuned = unpack(report / "tuned.tar.xz", tmp_path / "tuned")
-    data = unpack(report / "runs-1.tar.xz", tmp_path) / "data"
-    references = (data / "test.fr").read_text(encoding="utf-8").splitlines()
-    lengths = [len(line.split()) for line in (data / "test.en").read_text(encoding="utf-8").splitlines()]
+    test = BahdanauRuns(unpack(report / "runs-1.tar.xz", tmp_path / "runs"), "en", "fr").test
     page = (RECIPES / recipe / "EVIDENCE.md").read_text(encoding="utf-8")
     rows = [line.strip("| ").split(" | ") for line in page.splitlines() if line.startswith("|")]
     for folder in tuned.iterdir():
-        scored = scored_by_bleu((folder / "groundhog.tok").read_text(encoding="utf-8").splitlines(), references)
-        spans = (0, 99), (0, long), (long, 99)
-        parts = [[n for n in range(1000) if least <= lengths[n] < after] for least, after in spans]
-        scores = [scored.on(part).score for part in parts]
+        lines = (folder / "groundhog.tok").read_text(encoding="utf-8").splitlines()
+        scored = scored_by_bleu(lines, test.reference_words)
+        scores = [scored.on(test.select_length(*span)).score for span in ((0,), (0, long - 1), (long,))]
         options, numbers = folder.name.split("_"), [f"{score:.2f}" for score in scores]
         assert [row[4:] for row in rows if row[:3] == options] == [numbers], folder
 
