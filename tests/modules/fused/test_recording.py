@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -89,10 +90,8 @@ def test_each_shape_precision_and_number_has_its_own_recording(recordings: dict[
 def test_loop_that_cannot_be_recorded_runs_as_it_is(
     warned: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(*_: Any) -> None:
-        raise RuntimeError("operation not permitted when stream is capturing")
-
-    monkeypatch.setitem(recording.RECORDERS, "cpu", refuse)
+    refusal = RuntimeError("operation not permitted when stream is capturing")
+    monkeypatch.setitem(recording.RECORDERS, "cpu", Mock(side_effect=refusal))
     one = torch.ones(2)
     assert [add(one, one, 2)[0].tolist() for _ in range(4)] == [[3, 3]] * 4
     (message,) = warned.messages
