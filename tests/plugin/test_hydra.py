@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from shlex import split
 from typing import Any
 
 import pytest
@@ -13,10 +14,9 @@ from omegaconf import OmegaConf
 from rnnsearch_fairseq import plugin
 from tests.builders import parse_training
 
-PAPER = ["--task", "rnnsearch", "--pool-batches", "20", "--optimizer", "adadelta", "--clip-norm", "1"]
-PAPER += ["--criterion", "summed_nll", "--batch-size", "80", "--log-format", "simple", "--log-interval", "100"]
-UNTIL_NO_BETTER = ["--patience", "10", "--save-interval-updates", "1000", "--keep-interval-updates", "1"]
-UNTIL_NO_BETTER += ["--no-epoch-checkpoints"]
+PAPER = split("--task rnnsearch --pool-batches 20 --optimizer adadelta --clip-norm 1 --criterion summed_nll")
+PAPER += split("--batch-size 80 --log-format simple --log-interval 100")
+UNTIL_NO_BETTER = split("--patience 10 --save-interval-updates 1000 --keep-interval-updates 1 --no-epoch-checkpoints")
 # Of Table 2 of the paper: architecture, longest sentence, and the end of training.
 MODELS = {
     "RNNencdec-30": ("rnnencdec", "30", ["--max-update", "846000"]),

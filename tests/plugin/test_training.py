@@ -29,9 +29,8 @@ from tests.commands import PLUGIN, ROOT, preprocess, run
 pytestmark = [pytest.mark.slow, pytest.mark.train]
 
 PARTS = {"train": 84, "valid": 9}
-TINY = [word for name in ("embedding", "hidden") for word in (f"--{name}-size", "8")]
-COMMON = [*PLUGIN, *TINY, "--batch-size", "8", "--max-epoch", "2", "--save-interval-updates", "5", "--cpu"]
-COMMON += ["--log-format", "json", "--log-interval", "1", "-s", "en", "-t", "fr"]
+COMMON = [*PLUGIN, *split("--embedding-size 8 --hidden-size 8 --batch-size 8 --max-epoch 2 --cpu -s en -t fr")]
+COMMON += split("--save-interval-updates 5 --log-format json --log-interval 1")
 SIZES = ["--alignment-size", "8", "--maxout-size", "8"]
 # What rnnsearch prepare prints for a million pairs and more, and for fewer.
 PAPER = [*split(" ".join(PAPER_MODEL)), *SIZES, "--max-epoch", "2", "--pool-batches", "2", "--dropout", "0.1"]
@@ -39,20 +38,18 @@ CHOSEN = {"sharing": "share-decoder-input-output-embed", "dropout": 0.1, "warmup
 CHOSEN |= {"rate": 0.006, "word_dropout": 0.1}
 SMALL = [*split(" ".join(SMALL_MODEL).format(**CHOSEN)), *SIZES]
 # As the README's command for the second paper.
-TREES = ["--task", "rnnsearch", "--arch", "tree2seq_small", "--tree-lang", "trees"]
-TREES += ["--sentence-avg", "--criterion", "blackout"]
-TREES += ["--blackout-samples", "5", "--optimizer", "sgd", "--lr", "1.0", "--lr-scheduler", "halve_on_worse"]
+TREES = split("--task rnnsearch --arch tree2seq_small --tree-lang trees --sentence-avg --criterion blackout")
+TREES += split("--blackout-samples 5 --optimizer sgd --lr 1.0 --lr-scheduler halve_on_worse")
 # The second epoch can hardly be so much better than the first.
-TREES += ["--clip-norm", "3", "--lr-threshold", "0.9", "--batch-size", "16", "--max-epoch", "4"]
+TREES += split("--clip-norm 3 --lr-threshold 0.9 --batch-size 16 --max-epoch 4")
 # Only what a signal saves: of the second epoch's end, fairseq keeps nothing.
-TREES += ["--save-interval-updates", "100", "--save-interval", "3"]
+TREES += split("--save-interval-updates 100 --save-interval 3")
 COMMANDS = {"paper": PAPER, "trees": TREES, "small": [*SMALL, "--bf16"]}
 TOGETHER = split("--distributed-world-size 2 --distributed-no-spawn --distributed-backend gloo")
-TOGETHER += ["--ddp-backend", "legacy_ddp"]
+TOGETHER += split("--ddp-backend legacy_ddp")
 WAIT = 500  # seconds, of a machine that may be busy with something else
 # The values of an update in a log that do not depend on time.
-EXACT = ("epoch", "loss", "nll_loss", "nll_sentence_nats", "nll_word_nats", "ppl", "wpb", "bsz", "num_updates", "lr")
-EXACT += ("gnorm", "clip")
+EXACT = split("epoch loss nll_loss nll_sentence_nats nll_word_nats ppl wpb bsz num_updates lr gnorm clip")
 TERM, INT = signal.SIGTERM, signal.SIGINT
 
 
