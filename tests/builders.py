@@ -18,11 +18,9 @@ from torch import nn
 from recipes.groundhog import files
 from recipes.groundhog.__main__ import make_config, make_parameters
 from rnnsearch_fairseq.modules.rnnsearch import ARCHITECTURES
+from rnnsearch_fairseq.modules.symbols import EOS, PAD, UNK
 from rnnsearch_fairseq.plugin.models import RNNsearchModel
 
-PAD = 1
-EOS = 2
-UNK = 3
 SMALL = {"embedding_size": 5, "hidden_size": 6, "alignment_size": 7, "maxout_size": 4}
 
 
@@ -74,7 +72,7 @@ def groundhog_model(params: Mapping[str, np.ndarray]) -> RNNsearchModel:
 
 def from_original(ids: Sequence[int], size: int) -> list[int]:
     """Convert GroundHog's ids, in a vocabulary of ``size``, to fairseq's."""
-    return [{0: 0, 1: 3, size - 1: EOS}.get(number, number + 2) for number in ids]
+    return [{0: 0, 1: UNK, size - 1: EOS}.get(number, number + 2) for number in ids]
 
 
 def make_sample(sources: list[list[int]], targets: list[list[int]], left: bool = False) -> dict[str, Any]:

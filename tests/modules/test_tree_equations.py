@@ -8,11 +8,10 @@ import pytest
 from rnnsearch_fairseq.modules.tree2seq import Tree2Seq, Tree2SeqConfig
 from rnnsearch_fairseq.modules.tree_lstm import Forest
 from tests.builders import EOS, PAD, randomize
-from tests.plugin.builders import Tree, make_batch
+from tests.plugin.builders import EXACT, Tree, make_batch
 from tests.reference import tree2seq as reference
 
 WORDS = 12
-EXACT = {"rtol": 0, "atol": 1e-10}
 
 
 def draw_tree(generator: random.Random, begin: int, end: int) -> Tree:

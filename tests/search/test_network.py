@@ -28,7 +28,6 @@ from tests.plugin import builders as trees
 FUSED = {RNNsearchConfig: (FusedEncoder, FusedDecoder), Tree2SeqConfig: (FusedTreeEncoder, FusedTreeDecoder)}
 NETWORKS = {RNNsearchConfig: RNNsearch, Tree2SeqConfig: Tree2Seq}
 WIDTH, VOCABULARY, LIMIT = 4, 12, 8
-EXACT = {"rtol": 0, "atol": 1e-10}
 SAMPLE = trees.make_batch(trees.SOURCES, trees.TARGETS, trees.TREES)["net_input"]
 FOREST = Forest(*SAMPLE["trees"])
 
@@ -73,7 +72,7 @@ def check_search(network: nn.Module) -> None:
             log_probs = forward(network, pad([[EOS, *hypothesis.words[:-1]] for hypothesis in hypotheses]))
             scores = log_probs.gather(2, target.unsqueeze(2)).squeeze(2)
             for row, hypothesis in zip(scores, hypotheses):
-                torch.testing.assert_close(hypothesis.logprobs, row[: len(hypothesis.words)], **EXACT)
+                torch.testing.assert_close(hypothesis.logprobs, row[: len(hypothesis.words)], **trees.EXACT)
             if beam == 1:
                 log_probs[..., PAD] = log_probs[:, 0, EOS] = -torch.inf
                 best = log_probs.argmax(dim=2)
@@ -132,4 +131,4 @@ def test_a_module_of_ones_own_is_what_is_trained_and_searched(kind: type[Network
         results.append((loss, torch.autograd.grad(loss, [*network.parameters()], **options)))
         with torch.no_grad():
             check_search(network)
-    torch.testing.assert_close(*results, **EXACT)
+    torch.testing.assert_close(*results, **trees.EXACT)

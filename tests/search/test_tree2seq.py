@@ -13,12 +13,10 @@ from rnnsearch_fairseq.search.steps import Finished
 from rnnsearch_fairseq.search.tree2seq import Tree2SeqBeam
 from tests.builders import EOS, PAD
 from tests.plugin import builders as trees
-from tests.plugin.builders import Original
+from tests.plugin.builders import EXACT, Original
 from tests.reference import tree2seq as reference
 from tests.reference.recorded import needs_tree2seq
 from tests.search import builders
-
-EXACT = {"rtol": 0, "atol": 1e-10}
 
 
 @pytest.fixture(scope="module")
