@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 import torch.nn.functional as F
+from fairseq import utils
 
 from rnnsearch_fairseq.modules.fused import recording
 from rnnsearch_fairseq.modules.rnnsearch import RNNsearch, RNNsearchConfig
@@ -25,19 +26,15 @@ def losses(name: str, dtype: torch.dtype, updates: int = 100) -> list[float]:
     samples = [make_sample(target, True) for target in ("ragged", "full")]
     values = []
     for number in range(updates):
-        sample = samples[number % 2]
-        target = sample["target"].cuda()
-        scores, _ = network(sample["src_tokens"].cuda(), target, Forest(*move(sample["trees"])))
+        sample = utils.move_to_cuda(samples[number % 2])
+        target = sample["target"]
+        scores, _ = network(sample["src_tokens"], target, Forest(*sample["trees"]))
         loss = F.cross_entropy(scores.flatten(0, 1).float(), target.roll(-1, 1).flatten(), ignore_index=PAD)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
         values.append(loss.detach())
     return torch.stack(values).tolist()
-
-
-def move(trees: tuple) -> tuple:
-    return tuple(value.cuda() if isinstance(value, torch.Tensor) else value for value in trees)
 
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-3), (torch.bfloat16, 0.05)], ids=str)
