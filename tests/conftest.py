@@ -4,6 +4,7 @@ import logging
 import random
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import fairseq  # noqa: F401 (so that importing the package registers its models)
@@ -12,6 +13,7 @@ import pytest
 import torch
 
 from tests import zygote
+from tests.trained import train
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -32,6 +34,15 @@ def _seed_random_numbers() -> None:
     random.seed(1)
     np.random.seed(1)
     torch.manual_seed(1)
+
+
+@pytest.fixture(scope="session")
+def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a model of each kind."""
+    folder = tmp_path_factory.mktemp("models")
+    for arch in ("bahdanau_gru", "rnnencdec", "tree2seq_small"):
+        train(folder / arch, arch)
+    return folder
 
 
 @pytest.fixture

@@ -22,9 +22,8 @@ from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.inference.export import export
 from rnnsearch_fairseq.text.passage import Passage
 from tests.text.test_language import FRENCH
-from tests.trained import PARSES, SHIPPED_MODEL, make_checkpoint, needs_shipped_model, train
+from tests.trained import PARSES, SHIPPED_MODEL, make_checkpoint, needs_shipped_model
 
-ROOT = Path(__file__).resolve().parents[2]
 TEXT = "The dog sleeps.\n\nThe black cat eats.\nIt's a cat."
 TRANSLATED = "le chien dort.\n\nle chat noir mange.\nc'est un chat.\n"
 Command = Callable[..., tuple[str, str]]
@@ -51,15 +50,6 @@ msgstr ""
 XLIFF = """<?xml version="1.0" encoding="UTF-8"?>
 <xliff><file><body><trans-unit><source>The dog &amp; the cat.</source>{}</trans-unit></body></file></xliff>
 """
-
-
-@pytest.fixture(scope="module")
-def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a model of each kind."""
-    folder = tmp_path_factory.mktemp("models")
-    for arch in ("bahdanau_gru", "rnnencdec", "tree2seq_small"):
-        train(folder / arch, arch)
-    return folder
 
 
 @pytest.fixture

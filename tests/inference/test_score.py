@@ -15,7 +15,7 @@ import rnnsearch_fairseq
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.inference import score
 from rnnsearch_fairseq.inference.aligned_pairs import read_scores
-from tests.trained import PARSES, train
+from tests.trained import PARSES
 
 SOURCE, TARGET = "It's a cat.\n\nThe zebra sleeps.\n", "C'est un chat.\nle\nle zèbre dort.\n"
 FILES = {
@@ -33,19 +33,11 @@ FILES = {
 Command = Callable[..., tuple[list[dict[str, Any]], str]]
 
 
-@pytest.fixture(scope="module")
-def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("models")
-    for arch in ("bahdanau_gru", "rnnencdec", "tree2seq_small"):
-        train(folder / arch, arch)
-    for name, content in FILES.items():
-        (folder / name).write_text(content)
-    return folder
-
-
 @pytest.fixture
 def command(models: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Command:
-    """Run the command in this process; returns the lines and standard error."""
+    """Run the command in this process, on FILES; returns the lines and standard error."""
+    for name, content in FILES.items():
+        (models / name).write_text(content)
 
     def run(*words: str | Path, model: str = "bahdanau_gru", files: str = "en fr") -> tuple[list[dict[str, Any]], str]:
         monkeypatch.chdir(models)
