@@ -121,7 +121,7 @@ HYPHENED = re.compile(r"\w+(?:-\w+)*")
 ENDING = re.compile(r"(?<=\w\w)\((?:s|es|ies|e|x)\)|^\(un\)")  # file(s), (un)signed
 # 1, e.g., 50%, $1,000, _Open, E&xit, 64-bit, layer-2, 10-20, 2nd, 20ms, 5V, 4GiB and 0:black are plain.
 NUMBER = re.compile(
-    r"""\d{1,3} | (?:[^\W\d_]{1,2}\.)+[^\W\d_]{0,2} | \d+(?:[.,]\d+)*% | [$€£¥](?:\d{2,}[\d.,]*|\d[\d.,]+)
+    r"""\d{1,2} | (?:[^\W\d_]{1,2}\.)+[^\W\d_]{0,2} | \d+(?:[.,]\d+)*% | [$€£¥](?:\d{2,}[\d.,]*|\d[\d.,]+)
     | [&_][A-Z][a-z’'-]+ | [A-Z][a-z]*&[a-z]+ | \d+(?:-[a-z]+)+ | [a-z]+(?:-[a-z]+)*-\d{1,3}
     | \d{1,3}(?:[-–]|\.\.)\d{1,3} | \d+(?:st|nd|rd|th|er?|[eè]me|re)
     | \d+(?:[.,]\d+)?(?:[a-z]{1,3}|[kMGmµ]?(?:V|A|W|B|Hz)|[KMGT]i?B(?:/s)?) | \d+:[a-z]+""",
