@@ -31,11 +31,12 @@ class Format(NamedTuple):
 
 
 INLINE = (b"*", b"_", b"`", b"[", b"&", b"~", b"\\")  # of Markdown
+MARKDOWN = (".md", ".markdown", ".mdx")
 XML_ENDINGS = (".xlf", ".xliff", ".sdlxliff", ".mqxliff", ".mxliff", ".ts")
 FORMATS = (
     Format("PO", (".po", ".pot"), "po:read_po", (b"msgid",), (b"\n",), PO),
     Format("XLIFF or TS", XML_ENDINGS, "xliff:read_xml", (b"</source",), (b"<",), XML),
-    Format("Markdown", (".md", ".markdown"), "markdown:read_markdown", (b"\n", b"|", b"<"), INLINE, bilingual=False),
+    Format("Markdown", MARKDOWN, "markdown:read_markdown", (b"\n", b"|", b"<"), INLINE, bilingual=False),
     Format("HTML", (".html", ".htm"), "html:read_html", (b"<",), (b"&",), bilingual=False),
 )
 

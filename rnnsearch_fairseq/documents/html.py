@@ -47,6 +47,7 @@ MAX_REOPENED = 1_000_000  # in a page
 ATTRIBUTES = {"alt", "aria-label", "placeholder", "title"}  # for readers
 NAMED = {*ATTRIBUTES, "charset", "content", "lang", "value", "xml:lang"}
 BLANKS = re.compile("[\t\n\f\r ]+")
+TEMPLATE = re.compile(r"(\{\{[^{}\n]*\}\}|\{%[^%\n]*%\})")  # in which no sign is HTML's
 
 
 def read_html(content: bytes) -> Document:
@@ -174,8 +175,10 @@ def _text_units(page: Page, parts: list[Part]) -> Iterator[Unit]:
 
 
 def _encode(text: str) -> str:
-    """Text as HTML; a reference stays."""
-    return text if text.startswith("&") and SHOWN.fullmatch(text) else escape(text)
+    """Text as HTML; a reference stays, and so do the signs in a template."""
+    if text.startswith("&") and SHOWN.fullmatch(text):
+        return text
+    return "".join(part if number % 2 else escape(part) for number, part in enumerate(TEMPLATE.split(text)))
 
 
 def _attribute_units(page: Page, first: int, element: Any) -> Iterator[Unit]:

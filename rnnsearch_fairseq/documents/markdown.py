@@ -9,6 +9,7 @@ A text is a paragraph, a heading, a cell, a term or the text of an item, on one 
 
 import re
 import unicodedata
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator
 from itertools import pairwise
@@ -28,6 +29,7 @@ BREAKS = {"SoftBreak", "HardBreak"}
 # Lines that stay, after blanks and signs of quotations, and end a paragraph.
 KEPT_LINE = re.compile(
     rb"""(?::{3,}|/{3,}).* | \[!\w[^\]]*\].* | \*\[[^\]]+\]:.*     # ::: note, /// note, [!NOTE], an abbreviation
+    | ::[\w-]*(?:[{\[].*)? | \#[a-z][\w-]*     # ::card{} and #slot of Nuxt Content
     | import\b.*['"];? | export\ (?:const|default)\b.* | -+8<-+.*     # of MDX, and what MkDocs includes
     | \[{1,2}_?(?i:toc)_?\]{1,2} | \{:?\ ?[\#.:][^{}]*\} | \([\w:.-]+\)=     # [TOC], attributes, a target of MyST
     | \{%.*%\} | \{\{.*\}\} | \{\#.*\#\} | \$\$.+\$\$ | \[[^\]]+\]:\ *\{[\{%].*     # templates, and links to them
@@ -58,7 +60,7 @@ KEPT_BLOCKS = (
     (rb"(:{3,}) ?mermaid", rb"\n[ \t]*NAME"),  # of Azure DevOps
 )
 # Metadata in the middle of a page, as of Slidev and Pandoc.
-LATER_MATTER = re.compile(rb"---[ \t]*\r?\n(?:(?:[a-zA-Z][\w-]*:|[ \t]+\S)[^\n]*\n)+---[ \t]*\r?$", re.MULTILINE)
+LATER_MATTER = re.compile(rb"---[ \t]*\r?\n(?:(?:[a-zA-Z][\w-]*:|[ \t]+\S)[^\n]*\n)+?[ \t]*---[ \t]*\r?$", re.MULTILINE)
 KEPT_BLOCK = re.compile(b"|".join(begin for begin, _ in KEPT_BLOCKS))
 MAX_BLOCK = 20_000  # bytes in which a block must end
 PREFIX = re.compile(rb"[ \t>]*")
@@ -67,10 +69,23 @@ MARK = re.compile(rb"(?:[?!][ \t]+)?[A-Z]{2,}:(?:[ \t]+|[ \t]*\r?\n[ \t>]*|$)") 
 ATTRIBUTES = re.compile(rb"\{(?::?[ ]?[#.%]|-)[^{}\n]*\}")  # # Heading {#id}, {-} or {% #id %}
 BREAK = re.compile(rb"[ \t]*\\?\r?\n?[ \t>]*")
 REFERENCE = re.compile(r"\[([^\[\]]*)\]\[[^\[\]]*\]")  # whose target is on another page
-OWN_LINE = re.compile(  # which is not joined to the line before: @param name, Pandoc's | line, an icon
-    rb"[ \t>]*(?:[@\\][a-z]+[ \t]|\|[ \t]|\xe2[\x98-\x9e]|\xf0\x9f)"
+# A line with a tag of a component of MDX, whose text is Markdown; and where the next line begins as code would.
+COMPONENT = re.compile(rb"<(/?)[A-Z][\w.]*(?:[ \t][^<>]*)?>")
+INDENTED = re.compile(rb"\s*?\n?(?: {4}|\t)")
+# A line that is not joined to the one before: @param name, Pandoc's | line, an icon, a component, "Status: closed"; nor
+# is one after a line in bold type.
+OWN_LINE = re.compile(
+    rb"[ \t>]*(?:[@\\][a-z]+[ \t]|\|[ \t]|\xe2[\x98-\x9e]|\xf0\x9f|</?[A-Z][^<>]*>[ \t]*\r?\n"
+    rb"|[A-Z][\w ]{0,40}:(?:[ \t]|\r?\n))"
 )
-NAME = re.compile(r"[*_`]*[a-z][\w.:-]*[*_`]*")
+BOLD_LINE = re.compile(rb"[ \t>]*\*\*[^*\n]+\*\*:?[ \t]*")
+# Columns whose words in small letters are names.
+NAMES = re.compile(
+    r"(?:arg(?:ument)?|attribute|column|field|flag|input|key|name|option|output|param(?:eter)?|prop(?:erty)?|type|variable)s?",
+    re.IGNORECASE,
+)
+NAME = re.compile(r"[a-z][\w.:-]*")
+NAME_CELL = "NameCell"  # a cell in a column of names
 HALVE_STARS = methodcaller("replace", "**", "*")
 # What the parser finds: "Start" or "End" of a block or an element with a name, or "Text", "Code" and so on; its value,
 # and where it stands.
@@ -83,16 +98,17 @@ def read_markdown(content: bytes) -> Document:
     return Document(page, [*_read_blocks(page, *_read_lines(content))])
 
 
-def _read_lines(content: bytes) -> tuple[str, dict[int, Place]]:
+def _read_lines(content: bytes) -> tuple[str, dict[int, Place], list[Place]]:
     """The page for the parser, and the places of titles in quotation marks, by where the parser sees a heading instead.
 
+    The places of the tags of components follow.
     What extensions of Markdown read at the beginning of a line is blank for the parser; all other signs stay in place.
     """
     front = FRONT_MATTER.match(content)
     position = front.end() if front else 0
     indent, in_head = 0, False  # of options of ::: module and /// note; whether :options: of ```{note} may follow
-    lines, titles, fences = [re.sub(rb"[^\n]", b" ", content[:position])], dict[int, Place](), []
-    block_end, names = position, set[bytes]()  # of a block that stays; of components of MDX
+    lines, titles, components, fences = [re.sub(rb"[^\n]", b" ", content[:position])], dict[int, Place](), [], []
+    block_end = position  # of a block that stays
     for line in content[position:].splitlines(keepends=True):
         prefix = PREFIX.match(line)[0]
         text = line[len(prefix) :].rstrip()
@@ -107,8 +123,7 @@ def _read_lines(content: bytes) -> tuple[str, dict[int, Place]]:
             ending = KEPT_BLOCKS[begin.lastindex - 1][1].replace(b"NAME", re.escape(name))
             closing = re.compile(ending).search(content, start + len(text), start + MAX_BLOCK)
             block_end = closing.end() if closing else block_end
-            names.add(name)
-        if is_option or start < block_end or (text.startswith(b"</") and text[2:-1] in names):
+        if is_option or start < block_end:
             pass
         elif in_head:
             fences.append(text[: len(text) - len(text.lstrip(text[:1]))])
@@ -119,6 +134,8 @@ def _read_lines(content: bytes) -> tuple[str, dict[int, Place]]:
             changed = (b"-" * bool(title[1])).ljust(len(title[1])) + b"- #".ljust(len(text) - len(title[1]))
             if title[2] and b"[" not in title[2] and LETTER.search(title[2].decode()):
                 titles[start + len(title[1]) + len("- ")] = start + title.start(2), start + title.end(2)
+        elif (tag := COMPONENT.fullmatch(text)) and (tag[1] or not INDENTED.match(content, position + len(line))):
+            components.append((start, start + len(text)))
         elif not KEPT_LINE.fullmatch(text):
             # In :rocket: and the like, the parser would see a definition.
             changed = b"." + text[1:] if text.startswith(b":") and text[1:2] not in (b" ", b"\t") else text
@@ -126,12 +143,13 @@ def _read_lines(content: bytes) -> tuple[str, dict[int, Place]]:
             indent = (len(prefix) + 4) * text.startswith((b":::", b"///"))
         lines.append(prefix + changed + line[len(prefix) + len(text) :])
         position += len(line)
-    return b"".join(lines).replace("\ufeff".encode(), b"   ").decode(), titles
+    return b"".join(lines).replace("\ufeff".encode(), b"   ").decode(), titles, components
 
 
-def _read_blocks(page: Page, readable: str, titles: dict[int, Place]) -> Iterator[Unit]:
-    """The units of the texts of a page, of its titles and of its HTML."""
+def _read_blocks(page: Page, readable: str, titles: dict[int, Place], components: list[Place]) -> Iterator[Unit]:
+    """The units of the texts of a page, of its titles, of its HTML and of the tags of components outside code."""
     inside: set[str] = set()  # blocks
+    column, named = 0, set[int]()  # of a table; its columns of names
     slugs: Counter[str] = Counter()
     events: list[Event] = []
     for event, span in events_with_range(readable, options=OPTIONS):
@@ -145,12 +163,23 @@ def _read_blocks(page: Page, readable: str, titles: dict[int, Place]) -> Iterato
             if lines and all(end == start for (_, end), (start, _) in pairwise(lines)):
                 yield from html_units(page, (lines[0][0], lines[-1][1]))
         elif events and "CodeBlock" not in inside:
-            yield from _read_text(page, events, inside, slugs)
+            words = "".join(value for *_, value, _ in events if isinstance(value, str))
+            if "TableHead" in inside and NAMES.fullmatch(words):
+                named.add(column)
+            is_named = "TableRow" in inside and column in named
+            yield from _read_text(page, events, inside | {NAME_CELL} if is_named else inside, slugs)
+        if name == "CodeBlock" and kind == "Start":
+            del components[bisect_left(components, (span["start"],)) : bisect_left(components, (span["end"],))]
+        if name == "Table":
+            named.clear()
+        column = (column + (kind == "End")) * (name == "TableCell")
         if name == "Heading" and (place := titles.pop(span["start"], None)):
             title = Part(page.content[slice(*place)].decode(), place)
             yield page.make_unit(place, [title], methodcaller("replace", '"', "'"))
         events = []
         (inside.add if kind == "Start" else inside.discard)(name)
+    for place in components:
+        yield from html_units(page, place)
 
 
 def _read_text(page: Page, events: list[Event], inside: set[str], slugs: Counter[str]) -> Iterator[Unit]:
@@ -173,12 +202,12 @@ def _read_text(page: Page, events: list[Event], inside: set[str], slugs: Counter
         if last <= begin and stop <= end:
             parts += [Part(LINE_END.sub(" ", content[last:begin].decode()), ""), tag]
             last = stop
+    words = (value if kind in ("Text", "Code") else " " * (kind in BREAKS) for kind, _, value, _ in events)
+    text = "".join(words).removesuffix(attributes.decode())
     if "Heading" in inside:
-        words = (value if kind in ("Text", "Code") else " " * (kind in BREAKS) for kind, _, value, _ in events)
-        ids = dict.fromkeys(_find_ids("".join(words).removesuffix(attributes.decode()), slugs))
+        ids = dict.fromkeys(_find_ids(text, slugs))
         before = "".join(f'<a id="{name}"></a>' for name in ids) * (b"#" not in attributes and b"](#tab/" not in whole)
-    is_name = not inside.isdisjoint(["Heading", "DefinitionListTitle"])
-    is_name = is_name and NAME.fullmatch("".join(part.shown for part in parts)) is not None
+    is_name = not inside.isdisjoint(["Heading", "DefinitionListTitle", NAME_CELL]) and NAME.fullmatch(text) is not None
     if not is_name and any(LETTER.search(part.shown) for part in parts if not part.tag):
         yield page.make_unit((start, end), parts, HALVE_STARS if is_doubled else str, (before, ""))
 
@@ -229,7 +258,7 @@ def _find_tags(content: bytes, events: list[Event], is_doubled: bool) -> tuple[l
                 add((start, start + width), "**", "")
                 add((end - width, end), "**", "")
             has_letters |= had_letters
-        elif kind == "HardBreak" or (kind == "SoftBreak" and OWN_LINE.match(content, end)):
+        elif kind == "HardBreak" or (kind == "SoftBreak" and _is_apart(content, start, end)):
             add((start, BREAK.match(content, start).end()), "\n")
         elif kind == "Text":
             has_letters |= LETTER.search(value) is not None
@@ -239,6 +268,12 @@ def _find_tags(content: bytes, events: list[Event], is_doubled: bool) -> tuple[l
         if kind not in BREAKS:
             last, text_end = end, max(text_end, end)
     return tags, has_letters, (text_start, text_end)
+
+
+def _is_apart(content: bytes, start: int, end: int) -> bool:
+    """Whether the end of a line, from ``start`` to ``end``, stays."""
+    line = content[content.rfind(b"\n", 0, start) + 1 : start]
+    return BOLD_LINE.fullmatch(line) is not None or OWN_LINE.match(content, end) is not None
 
 
 def _find_ids(heading: str, slugs: Counter[str]) -> list[str]:

@@ -51,7 +51,7 @@ COUNTED = {DOCUMENTS: True, KEPT: False, BLANK: True, FILLED: True, REVIEWED: Fa
 LEFT = {".git", "node_modules"}  # folders that are not copied
 # The endings of files that are no plain text. translate-toolkit or sphinx-intl makes PO of such files.
 NOT_PLAIN = {
-    ".adoc", ".arb", ".csv", ".ftl", ".ini", ".json", ".lang", ".mdx", ".php", ".properties", ".resx", ".rst", ".srt",
+    ".adoc", ".arb", ".csv", ".ftl", ".ini", ".json", ".lang", ".php", ".properties", ".resx", ".rst", ".srt",
     ".strings", ".toml", ".vtt", ".xhtml", ".yaml", ".yml"
 }  # fmt: skip
 BLANK_LINE_ENDS = str.maketrans(dict.fromkeys(LINE_ENDS, " "))  # a line of text has one line of output

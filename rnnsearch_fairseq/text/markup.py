@@ -31,12 +31,15 @@ SYMBOLS = [f"⟦{number}⟧" for number in range(1, MAX_SPANS + 1)]
 LABELS = "abbr|dfn|emphasis|guilabel|index|menuselection|strong|sub|sup|term|title"  # roles whose text is translated
 ROLE = r"(?::[a-zA-Z][\w.+-]{0,40}){1,3}:"
 ESCAPED_END = r"(?<!\b[A-Za-z]:)\\(?:r\\n|[nt])(?![a-z])"  # an end of a line or a tab, but not in C:\new
+QUANTITY = r"\[(?:quant|numf|numerate|\*|\#),[^\[\]\n]*\]"  # of Maketext
 BRACKETS = "b|i|u|s|center|code|codeblocks?|color|font|img|kbd|list|quote|size|url"
 # printf's and its relatives': %(name)s, %%name%%, %name, %1$-8.2lf, % d, %1%, %0:s, %|1$d|, %1, %<PRIu64>, [%s:name].
 DIRECTIVE = r"""%\(\w[^()]{0,40}\)[\#0\ +-]{0,3}[\d.]{0,5}[a-zA-Z] | %%?[a-zA-Z_]\w+%%?(?!\w) | %[a-z][a-z_]{3,}\d?\b
     | %(?:\d{1,2}\$)?[\#0+'*\d$.-]{0,12}(?:hh?|ll?|[Lqjzt])?[a-zA-Z@] | (?<![\w%])%\ [dioxXeEfFgGcs]\b(?!['’])
-    | %\d{1,2}(?:%|:[\d.-]{0,5}[a-z]) | %\|[^|\s]{1,20}\| | %L?[1-9]\d?(?!\d) | %\d{0,3}<\w+>[a-zA-Z]{0,2} | %%
-    | \[%(?:\d\$)?[a-z]:\w+\]"""
+    | %\d{1,2}(?:%|:[\d.-]{0,5}[a-z]) | %\|[^|\s]{1,20}\| | %L?[1-9]\d?(?!\d) | %\d{0,3}<\w+>[a-zA-Z]{0,2}
+    | %%(?:[a-z]\b)? | \[%(?:\d\$)?[a-z]:\w+\]"""
+# Control flow of Angular, Blade and Razor: @for (item of items; track item.id) {, @else {, @let name = value;
+CONTROL = r"""@[a-z]+(?:\sif)?\s?(?:\((?:[^()\n]|\([^()\n]{0,200}\)){0,200}\)(?:\s?\{)?|\{)|@let\s[^;\n]{1,200};"""
 # POD's X<text>, Texinfo's @name{text}, LaTeX's \name{text}, AsciiDoc's name:target[text].
 MACRO = r"""(?<![\w>])[A-Z]<(?!/)(?:[^<>\n]|[A-Z]<[^<>\n]*>)*> | [@\\][a-zA-Z]+\{[^{}\n]*\}
     | \b[a-z]+:{1,2}[^\s\[\]]{0,80}\[[^\[\]\n]*\]"""
@@ -73,14 +76,14 @@ TABLE = [
     ("tag", KEPT, rf"</?[a-zA-Z][^\s<>]*(?=\s?/?>|\s[^<>=]*=)[^<>]*> | {SCRIPT} | <(?:!--|[%?])[^<>]*> | </?\d+/?>"),
     ("section", KEPT, r"<!\[CDATA\[ | \]\]> | '{3}"),  # of XML, and bold type of MediaWiki
     ("entity", KEPT, r"&lt;/?[a-zA-Z][^\n<>&]{0,200}&gt; | &(?:amp;)*(?:[a-zA-Z]\w{1,30}|\#[xX]?[0-9a-fA-F]{1,7});"),
-    ("bracket", KEPT, rf"\[/?(?:{BRACKETS})(?:=[^\[\]\n]*)?\](?!\() | \[/?\w+\s\w+=[^\[\]\n]*\]"),
-    ("template", KEPT, r"\{\{\{?[^{}]*\}\}\}? | \{[%#$][^{}]*\}"),
+    ("bracket", KEPT, rf"\[/?(?:{BRACKETS})(?:=[^\[\]\n]*)?\](?!\() | \[/?\w+\s\w+=[^\[\]\n]*\] | {QUANTITY}"),
+    ("template", KEPT, r"\{\{\{?[^{}]*\}\}\}? | \{[%#$][^{}]*\} | \[%[^%\n]*%\]"),
     ("plural", KEPT, rf"\{{\s?\w+\s?,\s?(?:plural|select|selectordinal|choice),{nested(5)}\}}"),
     ("object", KEPT, rf"""\{{\s*["'][^"'{{}}\n]{{1,60}}["']\s?:{nested(5)}\}}"""),  # of JSON or Python
     ("brace", PART, r"[$\#%@]?\{\ ?\w*(?:[.\[!:|,$@-][^{}]{0,40})?\ ?\}"),
     ("directive", PART, DIRECTIVE),
     ("macro", KEPT, MACRO),
-    ("call", KEPT, r"\$(?:[a-zA-Z_]\w*)?\([^()\n]{1,200}\)"),
+    ("call", KEPT, rf"\$(?:[a-zA-Z_]\w*)?\([^()\n]{{1,200}}\) | (?<!\w){CONTROL}"),
     ("formula", KEPT, FORMULA),
     ("substitution", KEPT, r"(?<![\w|])\|[^|\s](?:[^|\n]{0,60}[^|\s])?\|(?![\w|])"),
     ("escape", BOUNDARY, rf"\\(?:\s-?|[`*|\"']) | (?<=[`*|])\\ | (?<=[`>])-(?=[a-z]) | {ESCAPED_END}"),
@@ -334,8 +337,8 @@ def _judge(token: str) -> tuple[tuple[int, int], ...]:
             return whole
         token = "".join("a" if kind in MARKS else sign for sign, kind in zip(token, categories))
     if not any(map(str.isalnum, token)):
-        is_currency = len(token) == 1 and unicodedata.category(token) == "Sc"
-        return whole if is_currency or (len(token) > 1 and not set(token) <= PUNCTUATION) else ()
+        is_sign = len(token) == 1 and (token in "{}" or unicodedata.category(token) == "Sc")
+        return whole if is_sign or (len(token) > 1 and not set(token) <= PUNCTUATION) else ()
     plain = ENDING.sub("", token)
     if NUMBER.fullmatch(plain):
         return ()

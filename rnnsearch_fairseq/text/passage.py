@@ -49,10 +49,10 @@ SEPARATOR = re.compile(
     r"(?:\A|(?<!\s)\s*\n)\s*(?:(?:[-+*>#–—·•‣◦▪●○■□☐☑→⇒]{1,6}|\(?(?:\d{1,3}|[a-zA-Z])[.)]|\w -)\s+(?=\S))?"
     r"|(?:(?<!\s)\s*)?(?<!\\)\|\s*|(?<=\S)(?:\s{2,}|\t)(?=\S)|(?<!\s)\s+\Z"
 )
-# Icons, a field or a directive of RST, and a parameter of Doxygen, before a text.
+# Icons, a field or a directive of RST, a parameter of Doxygen, and the name of a command with a dash, before a text.
 HEAD = re.compile(
     r"(?:(?::[a-z][\w+-]*:|\.\. [\w-]+::|[@\\]t?param(?:\[[\w,]+\])?\s\S+"
-    r"|[\u2600-\u27bf\U0001f300-\U0001faff]\ufe0f?)\s+(?=\S))*"
+    r"|[\u2600-\u27bf\U0001f300-\U0001faff]\ufe0f?|[a-z][\w.+-]*\s(?:\\?-{1,2}|[–—]))\s+(?=\S))*"
 )
 # A whole text with emphasis, but for a word that may be a name.
 EMPHASIZED = re.compile(r"(\*{1,3}|__|~~)(?=[A-Z]|\S+ )([^\s*_~`](?:[^*_~`\n]*[^\s*_~`])?)\1")

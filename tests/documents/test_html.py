@@ -70,6 +70,7 @@ def translate(html: str) -> str:
         ('<?xml version="1.0" encoding="latin1"?><p>a', ["a"], '<?xml version="1.0" encoding="utf-8"?><p>A'),
         ("<svg><path/></svg><br/><p>a", ["a"], "<svg><path/></svg><br/><p>A"),
         ("a < b & c <a b", ["a < b & c"], "A &lt; B &amp; C <a b"),
+        ("{{ 1 > 0 }} a & {% 2 & 3 %}", ["{{ 1 > 0 }} a & {% 2 & 3 %}"], "{{ 1 > 0 }} A &amp; {% 2 & 3 %}"),
         ("<b>open<p>it</b>", ["<b>open", "it</b>"], "<b>OPEN<p>IT</b>"),
     ],
 )  # fmt: skip
