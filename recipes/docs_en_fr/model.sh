@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Train the English-French model of this folder on translations of documentation and software, and score it on files and
-# projects that it has not seen: about 24 hours of one core.
+# projects that it has not seen: about 28 hours of one core.
 #
 #   recipes/docs_en_fr/model.sh --data DIR --more DIR --php DIR --text DIR [--out DIR]
 #
@@ -9,7 +9,7 @@
 # --more  folder with the other projects of pairs.py; SOURCES.md names their sources
 # --php   folder with clones of PHP's manual, doc-en and doc-fr (github.com/php)
 # --text  folder with the tables NAME.en-fr.tsv.gz that SOURCES.md lists, and with the projects fpm-docs, warehouse, elgg,
-#         twlight, penpot and elixir-school
+#         twlight, penpot, elixir-school, datalab and bookshelf
 # --out   output folder (default: runs/docs_en_fr); an interrupted run is resumed there
 source "$(dirname "${BASH_SOURCE[0]}")/../setup.sh"
 
@@ -58,7 +58,7 @@ MORE_UPDATES=1300
 once "$OUT/second/model.pt" train "$OUT/text_more" $MORE_UPDATES --finetune-from-model "$OUT/text_more/start.pt" --lr 0.004 \
     --lr-scheduler polynomial_decay --warmup-updates 100 --total-num-update $MORE_UPDATES --max-tokens 3000 --update-freq 4
 
-say "going on with 45 more sources, as rnnsearch translate cuts and masks them, and with headings twenty times"
+say "going on with 53 more sources, as rnnsearch translate cuts and masks them, and with headings twenty times"
 read_all() { tool docs_en_fr.pairs "$1" "$DATA" "$MORE" "$TEXT" "$OUT/php.tsv" "$TEXT"/*.en-fr.tsv.gz; }
 once "$OUT/raw_all" read_all
 cut_all() {
@@ -80,25 +80,27 @@ once "$OUT/third/model.pt" train "$OUT/text_all" $LAST_TOTAL $LAST --lr-schedule
 say "going on with half as many units more, and with less and less dropout"
 WIDE=384
 once "$OUT/wide.pt" tool docs_en_fr.widen "$OUT/third/model.pt" $WIDE
-wider() { # START UPDATES DROPOUT MODEL
-    train "$OUT/text_all" "$2" --hidden-size $WIDE --alignment-size $WIDE --dropout "$3" --readout-dropout "$3" --lr 0.0025 \
+wider() { # START UPDATES DROPOUT RATE MODEL
+    train "$OUT/text_all" "$2" --hidden-size $WIDE --alignment-size $WIDE --dropout "$3" --readout-dropout "$3" --lr "$4" \
         --max-tokens 5000 --update-freq 2 --finetune-from-model "$1" --lr-scheduler polynomial_decay --warmup-updates 200 \
-        --total-num-update "$2" --keep-interval-updates 4 "$4"
+        --total-num-update "$2" --keep-interval-updates 4 "$5"
 }
 mean() { # FOLDER UPDATES UPDATES OUT: the mean of the checkpoints after these updates and of the last one
     tool multi30k_en_fr.average "$1"/checkpoints/checkpoint_*_{"$2","$3"}.pt "$1/checkpoints/checkpoint_last.pt" --output "$4"
 }
-once "$OUT/fourth/model.pt" wider "$OUT/wide.pt" 3300 0.1
+once "$OUT/fourth/model.pt" wider "$OUT/wide.pt" 3300 0.1 0.0025
 once "$OUT/fourth/mean.pt" mean "$OUT/fourth" 2500 3000
-once "$OUT/fifth/model.pt" wider "$OUT/fourth/mean.pt" 3000 0.05
+once "$OUT/fifth/model.pt" wider "$OUT/fourth/mean.pt" 3000 0.05 0.0025
 once "$OUT/fifth/mean.pt" mean "$OUT/fifth" 2000 2500
-once "$OUT/model" rnnsearch export "$OUT/fifth/mean.pt" --half --beam 12 --lenpen 2 \
+once "$OUT/sixth/model.pt" wider "$OUT/fifth/mean.pt" 3300 0.05 0.003
+once "$OUT/sixth/mean.pt" mean "$OUT/sixth" 2500 3000
+once "$OUT/model" rnnsearch export "$OUT/sixth/mean.pt" --half --beam 12 --lenpen 2 \
     --examples "$ROOT/recipes/docs_en_fr/examples.en" --card "$ROOT/recipes/docs_en_fr/card.md" --output
 
 say "translating 30 sentences of manuals, guides and release notes"
 translate() { rnnsearch translate "$1" --model "$OUT/model" --output "$2"; }
 once "$OUT/sentences.fr" translate "$ROOT/recipes/docs_en_fr/sentences.en"
-for name in penpot elixir-school elgg twlight test fpm-docs warehouse picard wagtail cloudstack; do
+for name in datalab bookshelf penpot elixir-school elgg twlight test fpm-docs warehouse picard wagtail cloudstack; do
     say "$name: its messages translated, and left in English"
     once "$OUT/$name.fr" translate "$OUT/raw/$name.en"
     for text in "$OUT/$name.fr" "$OUT/raw/$name.en"; do

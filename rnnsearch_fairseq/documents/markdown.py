@@ -80,7 +80,7 @@ OWN_LINE = re.compile(
 )
 BOLD_LINE = re.compile(rb"[ \t>]*\*\*[^*\n]+\*\*:?[ \t]*")
 # Columns whose words in small letters are names.
-NAMES = re.compile(
+NAME_COLUMN = re.compile(
     r"(?:arg(?:ument)?|attribute|column|field|flag|input|key|name|option|output|param(?:eter)?|prop(?:erty)?|type|variable)s?",
     re.IGNORECASE,
 )
@@ -164,7 +164,7 @@ def _read_blocks(page: Page, readable: str, titles: dict[int, Place], components
                 yield from html_units(page, (lines[0][0], lines[-1][1]))
         elif events and "CodeBlock" not in inside:
             words = "".join(value for *_, value, _ in events if isinstance(value, str))
-            if "TableHead" in inside and NAMES.fullmatch(words):
+            if "TableHead" in inside and NAME_COLUMN.fullmatch(words):
                 named.add(column)
             is_named = "TableRow" in inside and column in named
             yield from _read_text(page, events, inside | {NAME_CELL} if is_named else inside, slugs)
