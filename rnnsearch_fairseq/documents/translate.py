@@ -4,11 +4,12 @@ Lines: each line of FILE or of standard input gives one line of output. A line w
 that cannot be read is named on standard error and left blank, and the command then ends with status 1. With --nbest, a
 line of output is the number of the line (from 1), the search's score and the translation, with tabs between.
 
-Documents: PO (.po), XLIFF (.xlf, .xliff), Qt's .ts, Markdown (.md) and HTML (.html), also packed (.gz). Messages that
-have a translation keep it, also a fuzzy one. A new translation in PO, XLIFF and TS is marked for review; Markdown and
-HTML have no such mark. A translated heading of Markdown gets an anchor, so that links to it still work. Front matter,
-and the titles of links and images, stay as they are. In a folder, documents in other languages than the model's, and
-all other files (such as .rst, .txt and .pot), are copied, and the folders .git and node_modules are left out.
+Documents: PO (.po), XLIFF (.xlf, .xliff), Qt's .ts, Markdown (.md, .mdx) and HTML (.html), also packed (.gz). Messages
+that have a translation keep it, also a fuzzy one. A new translation in PO, XLIFF and TS is marked for review; Markdown
+and HTML have no such mark. A translated heading of Markdown gets an anchor, so that links to it still work. Front
+matter, and the titles of links and images, stay as they are. In a folder, documents in other languages than the
+model's, and all other files (such as .rst, .txt and .pot), are copied, and the folders .git and node_modules are left
+out.
 
 Translated lines overwrite the file of --output. A document is never written over a file. If one document of a folder
 cannot be read, the command names it and writes nothing.
