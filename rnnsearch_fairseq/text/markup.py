@@ -20,7 +20,7 @@ from collections import Counter
 from collections.abc import Callable, Container, Iterator, Sequence
 from functools import lru_cache
 from itertools import chain
-from mimetypes import types_map
+from mimetypes import MimeTypes
 from typing import Any, NamedTuple
 
 from rnnsearch_fairseq.text.sentences import UNSPACED
@@ -117,7 +117,7 @@ INNER_CAPITAL = re.compile(
     r"(?<![^\W_])(?![A-Z]{2,}s(?![^\W_])|[A-Za-z]i?B(?![^\W_]))"
     r"(?:[a-z]+[A-Z]|[A-Z]+[a-z]+[A-Z]|[A-Z]{2,}[a-z])[a-zA-Z0-9]*"
 )
-MEDIA_TYPES = frozenset(types_map.values())  # text/html
+MEDIA_TYPES = frozenset(MimeTypes().types_map[True].values())  # text/html; on every machine the same ones
 BEGINNING = re.compile(r"--?[a-zA-Z]|[.:!@#$~][\w/]|\.\./")  # of an option, a hidden file, a name with a sign in front
 CAPITALIZED = re.compile(r"[A-Z](?:[a-z]|\b)")
 HYPHENED = re.compile(r"\w+(?:-\w+)*")
