@@ -196,8 +196,8 @@ def test_what_does_not_fit_is_refused_and_no_file_changes(command: str, files: F
 def commit(clone: str, page: str) -> str:
     """Commit the only page of a clone."""
     write(Path(clone, "a.md"), [page])
-    git = f"cd {clone} && git init -q && git add . && git -c user.name=a -c user.email=a commit -qm a && git rev-parse HEAD"
-    return subprocess.run(["sh", "-c", git], check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
+    git = "git init -q && git add . && git -c user.name=a -c user.email=a commit -qm a && git rev-parse HEAD"
+    return subprocess.run(["sh", "-c", git], check=True, stdout=subprocess.PIPE, text=True, cwd=clone).stdout.strip()
 
 
 def test_of_a_page_the_newest_version_by_a_person_is_written_beside_its_original() -> None:
