@@ -72,12 +72,12 @@ REFERENCE = re.compile(r"\[([^\[\]]*)\]\[[^\[\]]*\]")  # whose target is on anot
 # A line with a tag of a component of MDX, whose text is Markdown; and where the next line begins as code would.
 COMPONENT = re.compile(rb"<(/?)[A-Z][\w.]*(?:[ \t][^<>]*)?>")
 INDENTED = re.compile(rb"\s*?\n?(?: {4}|\t)")
-# A line that is not joined to the one before: @param name, Pandoc's | line, an icon, a component, "Status: closed"; nor
-# is one after a line in bold type.
+# The beginning of a line that is not joined to the line before: @param, Pandoc's bar, an icon, a component, "Status:".
 OWN_LINE = re.compile(
     rb"[ \t>]*(?:[@\\][a-z]+[ \t]|\|[ \t]|\xe2[\x98-\x9e]|\xf0\x9f|</?[A-Z][^<>]*>[ \t]*\r?\n"
     rb"|[A-Z][\w ]{0,40}:(?:[ \t]|\r?\n))"
 )
+# A line in bold type. The next line is not joined to it.
 BOLD_LINE = re.compile(rb"[ \t>]*\*\*[^*\n]+\*\*:?[ \t]*")
 # Columns whose words in small letters are names.
 NAME_COLUMN = re.compile(
@@ -85,7 +85,6 @@ NAME_COLUMN = re.compile(
     re.IGNORECASE,
 )
 NAME = re.compile(r"[a-z][\w.:-]*")
-NAME_CELL = "NameCell"  # a cell in a column of names
 HALVE_STARS = methodcaller("replace", "**", "*")
 # What the parser finds: "Start" or "End" of a block or an element with a name, or "Text", "Code" and so on; its value,
 # and where it stands.
@@ -135,7 +134,8 @@ def _read_lines(content: bytes) -> tuple[str, dict[int, Place], list[Place]]:
             if title[2] and b"[" not in title[2] and LETTER.search(title[2].decode()):
                 titles[start + len(title[1]) + len("- ")] = start + title.start(2), start + title.end(2)
         elif (tag := COMPONENT.fullmatch(text)) and (tag[1] or not INDENTED.match(content, position + len(line))):
-            components.append((start, start + len(text)))
+            if b"=" in text:  # only attributes have text
+                components.append((start, start + len(text)))
         elif not KEPT_LINE.fullmatch(text):
             # In :rocket: and the like, the parser would see a definition.
             changed = b"." + text[1:] if text.startswith(b":") and text[1:2] not in (b" ", b"\t") else text
@@ -163,16 +163,17 @@ def _read_blocks(page: Page, readable: str, titles: dict[int, Place], components
             if lines and all(end == start for (_, end), (start, _) in pairwise(lines)):
                 yield from html_units(page, (lines[0][0], lines[-1][1]))
         elif events and "CodeBlock" not in inside:
-            words = "".join(value for *_, value, _ in events if isinstance(value, str))
-            if "TableHead" in inside and NAME_COLUMN.fullmatch(words):
+            if "TableHead" in inside and NAME_COLUMN.fullmatch("".join(_words(events))):
                 named.add(column)
-            is_named = "TableRow" in inside and column in named
-            yield from _read_text(page, events, inside | {NAME_CELL} if is_named else inside, slugs)
+            yield from _read_text(page, events, inside, slugs, "TableRow" in inside and column in named)
         if name == "CodeBlock" and kind == "Start":
             del components[bisect_left(components, (span["start"],)) : bisect_left(components, (span["end"],))]
         if name == "Table":
             named.clear()
-        column = (column + (kind == "End")) * (name == "TableCell")
+        elif name == "TableCell":
+            column += kind == "End"
+        elif name in ("TableHead", "TableRow"):
+            column = 0
         if name == "Heading" and (place := titles.pop(span["start"], None)):
             title = Part(page.content[slice(*place)].decode(), place)
             yield page.make_unit(place, [title], methodcaller("replace", '"', "'"))
@@ -182,8 +183,15 @@ def _read_blocks(page: Page, readable: str, titles: dict[int, Place], components
         yield from html_units(page, place)
 
 
-def _read_text(page: Page, events: list[Event], inside: set[str], slugs: Counter[str]) -> Iterator[Unit]:
-    """The unit of a text, if it has letters outside code and addresses."""
+def _words(events: list[Event]) -> Iterator[str]:
+    """The words of a text without markup, and blanks in the place of ends of lines."""
+    return (value if kind in ("Text", "Code") else " " * (kind in BREAKS) for kind, _, value, _ in events)
+
+
+def _read_text(
+    page: Page, events: list[Event], inside: set[str], slugs: Counter[str], in_names: bool
+) -> Iterator[Unit]:
+    """The unit of a text, if it has letters outside code and addresses; ``in_names``: a cell of a column of names."""
     content = page.content
     # The model reads *name* as reStructuredText's form of a variable, which stays, and **name** as emphasis.
     whole = content[events[0][3][0] : events[-1][3][1]]
@@ -202,12 +210,12 @@ def _read_text(page: Page, events: list[Event], inside: set[str], slugs: Counter
         if last <= begin and stop <= end:
             parts += [Part(LINE_END.sub(" ", content[last:begin].decode()), ""), tag]
             last = stop
-    words = (value if kind in ("Text", "Code") else " " * (kind in BREAKS) for kind, _, value, _ in events)
-    text = "".join(words).removesuffix(attributes.decode())
+    text = "".join(_words(events)).removesuffix(attributes.decode())
     if "Heading" in inside:
         ids = dict.fromkeys(_find_ids(text, slugs))
         before = "".join(f'<a id="{name}"></a>' for name in ids) * (b"#" not in attributes and b"](#tab/" not in whole)
-    is_name = not inside.isdisjoint(["Heading", "DefinitionListTitle", NAME_CELL]) and NAME.fullmatch(text) is not None
+    may_be_name = in_names or not inside.isdisjoint(["Heading", "DefinitionListTitle"])
+    is_name = may_be_name and NAME.fullmatch(text) is not None
     if not is_name and any(LETTER.search(part.shown) for part in parts if not part.tag):
         yield page.make_unit((start, end), parts, HALVE_STARS if is_doubled else str, (before, ""))
 

@@ -18,7 +18,7 @@ import unicodedata
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Container, Iterator, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import chain
 from mimetypes import MimeTypes
 from typing import Any, NamedTuple
@@ -117,7 +117,6 @@ INNER_CAPITAL = re.compile(
     r"(?<![^\W_])(?![A-Z]{2,}s(?![^\W_])|[A-Za-z]i?B(?![^\W_]))"
     r"(?:[a-z]+[A-Z]|[A-Z]+[a-z]+[A-Z]|[A-Z]{2,}[a-z])[a-zA-Z0-9]*"
 )
-MEDIA_TYPES = frozenset(MimeTypes().types_map[True].values())  # text/html; on every machine the same ones
 BEGINNING = re.compile(r"--?[a-zA-Z]|[.:!@#$~][\w/]|\.\./")  # of an option, a hidden file, a name with a sign in front
 CAPITALIZED = re.compile(r"[A-Z](?:[a-z]|\b)")
 HYPHENED = re.compile(r"\w+(?:-\w+)*")
@@ -342,7 +341,7 @@ def _judge(token: str) -> tuple[tuple[int, int], ...]:
     plain = ENDING.sub("", token)
     if NUMBER.fullmatch(plain):
         return ()
-    if BEGINNING.match(token) or token in MEDIA_TYPES:
+    if BEGINNING.match(token) or ("/" in token and token in _media_types()):
         return whole
     words = plain.split("/")
     if "" not in words[:-1] and all(map(PLAIN.fullmatch, filter(None, words))):
@@ -350,6 +349,12 @@ def _judge(token: str) -> tuple[tuple[int, int], ...]:
         if len(words) > 1 or not names:
             return names
     return _without_small_words(token) if HYPHENED.fullmatch(token) else whole
+
+
+@cache
+def _media_types() -> frozenset[str]:
+    """Names such as text/html, the same ones on every machine. Made when needed, since Python reads files for them."""
+    return frozenset(MimeTypes().types_map[True].values())
 
 
 def _without_small_words(token: str) -> tuple[tuple[int, int], ...]:
