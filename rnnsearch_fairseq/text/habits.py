@@ -8,14 +8,16 @@ class Habits(NamedTuple):
     """The habits of one language; of a language without an entry nothing is known, and nothing is checked.
 
     Attributes:
-        negation: finds a word that negates; in the target language, a word that may do so.
+        negation: finds a negation.
+        may_negate: finds a negation, or a word that other languages translate with one.
         typography: patterns, and what is written in the place of each.
         counted: words before which a number stands.
         has_capital_nouns: nouns begin with capitals, not only names.
         has_accents: words have other letters than a to z, not only names.
     """
 
-    negation: re.Pattern[str] | None = None
+    negation: re.Pattern[str] = re.compile(r"(?!)")
+    may_negate: re.Pattern[str] = re.compile("")
     typography: tuple[tuple[str, str], ...] = ()
     counted: frozenset[str] = frozenset()
     has_capital_nouns: bool = False
@@ -37,6 +39,8 @@ def _any_of(words: str) -> re.Pattern[str]:
 ENGLISH = """no not never none nothing nobody cannot without neither nor unable disagree* disallow* *n't inactive
 incompatible incomplete inconsistent incorrect insecure insufficient invalid unauthorised unauthorized unavailable
 unchanged undefined unexpected unknown unnamed unreadable unsafe unsupported unused"""
+HINTS = """avoid* cant dont fail* feel few forget* insensitive mismatch* non* only remember trouble un*ed uncheck unless
+unlike unlimited unlink unlock unmark unmount unpublish unregister unsubscribe unsure until wont"""
 COUNTED = """bytes characters comments days digits documents elements entries errors files folders hours images items
 lines messages minutes months objects options pages pixels points records results rows seconds times users warnings
 weeks words years"""
@@ -44,6 +48,7 @@ FRENCH = """ne n' non pas ni sinon aucun* jamais rien personne sans hors faux fa
 mauvais* désactiv* désapprouv* illégal* illisible* immua* impossible* imprév* inacc* inact* inattend* inchang* incoh*
 incompat* incompl* inconn* incorrect* indéfini* indéterm* indisponible* inexist* inférieur* insuffis* interdi* introuv*
 inutil* invalid* irrécup*"""
+FRENCH_NEGATION = r"(?i)\bn(?:e\s|['’])(?:\S+\s+){0,3}(?:pas|plus|jamais|aucune?|rien|ni)\b"
 SPACES = (
     (r"(?<=\S) ?(?<![:;!?])(?=[:;!?]+(?:[\s*_)\]»\"']|$))", "\u00a0"),
     (r"(?<=\S) ?»", "\u00a0»"),
@@ -52,6 +57,6 @@ SPACES = (
 )
 HABITS = {
     "de": Habits(has_capital_nouns=True),
-    "en": Habits(_any_of(ENGLISH), counted=frozenset(COUNTED.split()), has_accents=False),
-    "fr": Habits(_any_of(FRENCH), SPACES),
+    "en": Habits(_any_of(ENGLISH), _any_of(f"{ENGLISH} {HINTS}"), (), frozenset(COUNTED.split()), has_accents=False),
+    "fr": Habits(re.compile(FRENCH_NEGATION), _any_of(FRENCH), SPACES),
 }

@@ -33,7 +33,13 @@ STARS = "**"  # which the model reads in the place of tags of emphasis, since it
 ATTACHED = re.compile(r"(?<=[\w.,;!?)])⟦\d⟧")  # right after a word or a full stop, as the number of a footnote
 QUOTED = re.compile(r"(?<!\w)'[^'\n]{1,80}'(?!\w)|\"[^\"\n]*\"|«[^«»\n]*»|“[^“”\n]*”")
 LONE_PERCENT = re.compile(r"(?<!\d)(?<!\d\s)%")
-REPEATED = re.compile(r"\b(?!nous|vous)([^\W\d_]{4,})(?:\s|\*|<[^<>]*>)+\1\b", re.IGNORECASE)  # also inside a tag
+BLANK = r"(?:\s|\*|<[^<>]*>)+"  # also a tag
+REPEATED = re.compile(rf"\b(?!nous|vous)([^\W\d_]{{4,}}){BLANK}\1\b", re.IGNORECASE)
+# The same with small words between: "formulaire de formulaire".
+ECHOED = re.compile(
+    rf"\b(?!votre|notre|temps)([^\W\d_]{{5,}}){BLANK}(?:(?!non\b)[^\W\d_]{{1,4}}(?:['’]|{BLANK})){{1,3}}\1\b",
+    re.IGNORECASE,
+)
 ENDS = ".!?:;,…"
 # What both sides have alike, and the fault where they have not.
 FEATURES: list[tuple[str, Callable[[str], Any]]] = [
@@ -252,14 +258,18 @@ class Piece:
         for fault, feature in FEATURES:
             if feature(self._rest) != feature(rest):
                 yield fault
-        if (repeated := REPEATED.search(text)) and not REPEATED.search(self._plain):
-            yield f"repeats {repeated[1]}"
+        beginnings = [word[:5].lower() for word in WORD.findall(self._plain)]
+        is_varied = len({*beginnings}) == len(beginnings)
+        for pattern, may_repeat in (REPEATED, REPEATED.search(self._plain)), (ECHOED, not is_varied):
+            if not may_repeat and (repeated := pattern.search(text)):
+                yield f"repeats {repeated[1]}"
         for name, words in ELEMENT.findall(text):
             if name in EMPHASIS and words.islower() and (name, words) in ELEMENT.findall(self._plain):
                 yield f"does not translate '{words}' in <{name}>"
-        negation, possible = self._from.negation, self._to.negation
-        if negation and possible and negation.search(self._rest) and not possible.search(rest):
+        if self._from.negation.search(self._rest) and not self._to.may_negate.search(rest):
             yield "has no negation"
+        if self._to.negation.search(rest) and not self._from.may_negate.search(self._rest):
+            yield "adds a negation"
         words = len(self._rest.split())
         if words >= WORDS_OF_CLAUSE and len(rest.split()) < SHORTEST * words:
             yield "is much shorter"
