@@ -24,7 +24,7 @@ class Habits(NamedTuple):
     has_accents: bool = True
 
     def typeset(self, text: str) -> str:
-        """The text with the no-break spaces of the language."""
+        """The text with the no-break spaces and the elisions of the language."""
         for pattern, new in self.typography:
             text = re.sub(pattern, new, text)
         return text
@@ -49,14 +49,19 @@ mauvais* désactiv* désapprouv* illégal* illisible* immua* impossible* imprév
 incompat* incompl* inconn* incorrect* indéfini* indéterm* indisponible* inexist* inférieur* insuffis* interdi* introuv*
 inutil* invalid* irrécup*"""
 FRENCH_NEGATION = r"(?i)\bn(?:e\s|['’])(?:\S+\s+){0,3}(?:pas|plus|jamais|aucune?|rien|ni)\b"
-SPACES = (
+TYPOGRAPHY = (
     (r"(?<=\S) ?(?<![:;!?])(?=[:;!?]+(?:[\s*_)\]»\"']|$))", "\u00a0"),
     (r"(?<=\S) ?»", "\u00a0»"),
     (r"« ?(?=\S)", "«\u00a0"),
     (r"(?i)(?<![\w'’])([cdjlmnst]|qu)' (?=\S)", r"\1'"),  # l' **API**
+    # d'options, l'image; but: le onze, la une
+    (
+        r"(?<![\w'’-])((?i:[djlmnst]|(?:lors|puis)?qu))(?:e|(?<=[lL])a) (?!onz|oui\b|une\b)(?=[aeiouàâéèêîôœ]\w\w)",
+        r"\1'",
+    ),
 )
 HABITS = {
     "de": Habits(has_capital_nouns=True),
     "en": Habits(_any_of(ENGLISH), _any_of(f"{ENGLISH} {HINTS}"), (), frozenset(COUNTED.split()), has_accents=False),
-    "fr": Habits(re.compile(FRENCH_NEGATION), _any_of(FRENCH), SPACES),
+    "fr": Habits(re.compile(FRENCH_NEGATION), _any_of(FRENCH), TYPOGRAPHY),
 }

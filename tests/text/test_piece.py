@@ -85,6 +85,7 @@ def test_unknown_characters_words_and_empty_translations_are_faults() -> None:
         ("***Q***: Are `a` b", "***Q***: Are ⟦1⟧ b", "***Q***: les *b* * ⟦1⟧", "***Q***\u00a0: les b  `a`"),
         ("Do it ***now***", "Do it ***now***", "À faire ***tout de suite***", "À faire ***tout de suite***"),
         ("2 * 3 is", "⟦1⟧ is", "⟦1⟧ est", "2 * 3 est"),
+        ("An image", "An image", "La image de une, le onze", "L'image de une, le onze"),
         ('Say "yes"', 'Say "yes"', "Dire « oui »", "Dire «\u00a0oui\u00a0»"),
     ],
 )
