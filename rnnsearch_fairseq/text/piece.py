@@ -32,6 +32,7 @@ BOLD = "'''"  # of MediaWiki
 STARS = "**"  # which the model reads in the place of tags of emphasis, since it knows them better
 ATTACHED = re.compile(r"(?<=[\w.,;!?)])⟦\d⟧")  # right after a word or a full stop, as the number of a footnote
 QUOTED = re.compile(r"(?<!\w)'[^'\n]{1,80}'(?!\w)|\"[^\"\n]*\"|«[^«»\n]*»|“[^“”\n]*”")
+THOUSANDS = re.compile(r"(?<=\d)[\s,.'’](?=\d{3}(?!\d))")  # what stands between groups of digits
 LONE_PERCENT = re.compile(r"(?<!\d)(?<!\d\s)%")
 BLANK = r"(?:\s|\*|<[^<>]*>)+"  # also a tag
 REPEATED = re.compile(rf"\b(?!nous|vous)([^\W\d_]{{4,}}){BLANK}\1\b", re.IGNORECASE)
@@ -43,7 +44,6 @@ ECHOED = re.compile(
 ENDS = ".!?:;,…"
 # What both sides have alike, and the fault where they have not.
 FEATURES: list[tuple[str, Callable[[str], Any]]] = [
-    ("has other numbers", lambda rest: sorted(filter(str.isdigit, rest))),
     ("has % away from its number", lambda rest: len(LONE_PERCENT.findall(rest))),
     ("has other quotation marks", lambda rest: len(QUOTED.findall(rest))),
     ("ends with another sign", lambda rest: rest[-1:] if rest[-1:] in ENDS else ""),
@@ -255,6 +255,8 @@ class Piece:
         for sign in SIGNS:
             if self._rest.count(sign) != rest.count(sign) and self._plain.count(sign) != text.count(sign):
                 yield f"{'lacks' if self._plain.count(sign) > text.count(sign) else 'adds'} {sign}"
+        if _numbers(self._plain) != _numbers(text):
+            yield "has other numbers"
         for fault, feature in FEATURES:
             if feature(self._rest) != feature(rest):
                 yield fault
@@ -275,9 +277,13 @@ class Piece:
             yield "is much shorter"
         if (known := self._reader.words[1]) is not None:
             own = {word.lower() for word in WORD.findall(self._plain)}
-            for word in dict.fromkeys(WORD.findall(rest)):
-                if word.lower() not in own and word.lower() not in known:
+            for word in dict.fromkeys(WORD.findall(text)):
+                if word.lower() not in known and own.isdisjoint([word.lower(), f"{word.lower()}s"]):
                     yield f"has a word that the training text lacks: {word}"
+
+
+def _numbers(text: str) -> list[str]:
+    return sorted(re.findall(r"(?<![\w\\])\d+", THOUSANDS.sub("", text)))
 
 
 def _lacks_partner(runs: Sequence[str]) -> bool:

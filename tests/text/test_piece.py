@@ -20,7 +20,7 @@ def faults(source: str, translation: str, reader: Reader = FRENCH) -> list[str]:
         ("Use %s.", "%s %s.", "Utilisez %s.", "adds %s"),
         ("Open", "*Ouvrir*", "Ouvrir", "adds *"),
         ("Open:", "Ouvrir", "Ouvrir :", "ends with another sign"),
-        ("Since 100 s", "Depuis 10 s", "Depuis 100 s", "has other numbers"),
+        ("A 2048-bit key", "Clé de 20 48 bits", "Clé de 2048 bits", "has other numbers"),
         ("It has 95 % intervals", "95 intervalles %", "intervalles à 95 %", "has % away from its number"),
         ("%d of %s", "%s de %d", "%d de %s", "has directives in another order"),
         ("Run 'a b'", "Lancer 'a b", "Lancer « a b »", "has other quotation marks"),
