@@ -62,6 +62,7 @@ KEPT, SHOWN, PART, BOUNDARY = "KEPT", "SHOWN", "PART", "BOUNDARY"
 TABLE = [
     ("symbol", KEPT, r"⟦\d+⟧"),
     ("format", KEPT, r"\A(?:(?P<letter>[a-zA-Z])(?P=letter){0,4}(?:[\s/.,:-]+|\Z)){2,12}\Z"),  # of a date: h:mm a
+    ("usage", KEPT, r"\A(?P<mark>\*\*|['_`])[a-z][\w\ -]*(?P=mark)\ \[(?=[*<_-])[^\n]*\Z"),  # 'git add' [-v] [<file>]
     ("prompt", KEPT, r"(?m:^\$\ (?=[^\n]*(?:[/=|&_<>]|\s-|\.\w))[a-z./][^\n]*)"),  # a command with a sign of code
     ("code", KEPT, r"```(?:[^`]|`(?!``))*``` | ``(?:[^`]|`(?!`))+``"),
     ("role", KEPT, rf"(?!:(?:{LABELS}):){ROLE}`[^`<>]+` | \{{[\w:+-]{{1,40}}\}}`(?:[^`<>]+`|(?=[^`<>]+<[^`<>]+>`))"),
@@ -101,7 +102,7 @@ LINE_END = re.compile("[\n\r]")
 # Signs of the sentence before and after a token. `_trim` also removes a bracket without its pair in the token, and a
 # pair around the token.
 TRIMMED = "\"'`“”„‟‘’‚‛«»‹›–—―…,;?¿¡\u200b\u200e\u200f\u202a-\u202e\u2060\u2066-\u2069\ufeff"
-LEADING = re.compile(rf"[{TRIMMED})\]]|\.\.\.|\.(?![\w./])|[:!](?![\w:+-])")
+LEADING = re.compile(rf"(?!(['\"])[^'\"\s]+\1[(\[/])[{TRIMMED})\]]|\.\.\.|\.(?![\w./])|[:!](?![\w:+-])")
 TRAILING = re.compile(rf"(?:['’]s|[{TRIMMED}.:!]|(?<=[^\W_])[(\[<\\~])\Z")
 PAIRS = {"(": ")", "[": "]", "<": ">", "{": "}"}
 OPENING = {closing: opening for opening, closing in PAIRS.items()}

@@ -53,15 +53,15 @@ ADDED = re.compile("[*`]")  # of RST and Markdown; a model of documentation writ
 STAR_RUN = re.compile(r"\*+")
 SIGNS = "*`[]{}|$\\<>_#=%@+~^&"  # of markup and code
 # &File, E&xit and _Open, but not &amp; and &x
-ACCELERATOR = re.compile(r"(?:(?<![\w&])&(?=\w\w)|(?<=[a-zA-Z])&(?=[a-z]))(?!#?\w+;)|(?<![\w*`\\])_(?=[A-Z])")
+ACCELERATOR = re.compile(r"(?:(?<![\w&`])&(?=\w\w)|(?<=[a-zA-Z])&(?=[a-z]))(?!#?\w+;)|(?<![\w*`\\])_(?=[A-Z])")
 LABEL_WORDS = 5  # at most, of a text that may be a label of a menu or a button
 # A blank behind an opening mark or tag, or before an end tag.
 OPENED = re.compile(
-    r"(?:(?<![^\s(])(?:\*{1,2}|[`\"“(\[])|:[\w+.-]+:`|<[a-zA-Z][^<>]*(?<!/)>) +(?=\S)|(?<=\w) +(?=</[a-zA-Z])"
+    r"(?:(?<![^\s(])(?:\*{1,2}|[`'\"“(\[])|:[\w+.-]+:`&?|<[a-zA-Z][^<>]*(?<!/)>) +(?=\S)|(?<=\w) +(?=</[a-zA-Z])"
 )
 TERM = re.compile(r"(:(?:[\w+.-]+:)?term:`)([^`<>]+?)(?:\s*<([^`<>]*)>)?`")
-WORDS_OF_CLAUSE = 8  # from which on a text may lose a clause
-SHORTEST = 0.4  # of a translation, in words of the source; all but 0.5 % of human translations are longer
+FEW_LETTERS = 10  # outside spans; translations of shorter texts may have any length
+SHORTEST = 0.4  # of a translation, in letters of the source; all but 0.1 % of human translations are longer
 
 
 @dataclass(frozen=True)
@@ -232,7 +232,7 @@ class Piece:
         return [(translation, faults) for *_, translation, faults in sorted(rated, key=itemgetter(0, 1))[:nbest]]
 
     def find_faults(self, text: str) -> tuple[list[str], list[str]]:
-        """The spans that a translation lacks or adds, and its other faults.
+        """The spans that a translation lacks or adds, and whether it lost its text; and its other faults.
 
         If the model does not mask markup, the only faults are missing constructs, such as placeholders and tags.
         """
@@ -248,6 +248,9 @@ class Piece:
         spans = _compare_spans(self._kept, found.spans, text)
         if not spans and self._elements != shape(found):
             spans = ["has links or tags around nothing, or around others"]
+        letters, theirs = (sum(map(str.isalpha, side)) for side in (self._rest, found.hidden))
+        if letters >= FEW_LETTERS and theirs < SHORTEST * letters:
+            spans.append("is much shorter")
         return spans, [*self._other_faults(text, found.hidden.strip())]
 
     def _other_faults(self, text: str, rest: str) -> Iterator[str]:
@@ -272,9 +275,6 @@ class Piece:
             yield "has no negation"
         if self._to.negation.search(rest) and not self._from.may_negate.search(self._rest):
             yield "adds a negation"
-        words = len(self._rest.split())
-        if words >= WORDS_OF_CLAUSE and len(rest.split()) < SHORTEST * words:
-            yield "is much shorter"
         if (known := self._reader.words[1]) is not None:
             own = {word.lower() for word in WORD.findall(self._plain)}
             for word in dict.fromkeys(WORD.findall(text)):
@@ -283,7 +283,7 @@ class Piece:
 
 
 def _numbers(text: str) -> list[str]:
-    return sorted(re.findall(r"(?<![\w\\])\d+", THOUSANDS.sub("", text)))
+    return sorted(re.findall(r"(?<![\w\\{%$])\d+", THOUSANDS.sub("", text)))
 
 
 def _lacks_partner(runs: Sequence[str]) -> bool:

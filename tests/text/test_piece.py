@@ -86,6 +86,7 @@ def test_unknown_characters_words_and_empty_translations_are_faults() -> None:
         ("Do it ***now***", "Do it ***now***", "À faire ***tout de suite***", "À faire ***tout de suite***"),
         ("2 * 3 is", "⟦1⟧ is", "⟦1⟧ est", "2 * 3 est"),
         ("An image", "An image", "La image de une, le onze", "L'image de une, le onze"),
+        ("Use :guilabel:`&New`", "Use :guilabel:`&New`", "De ' :guilabel:`& Nouveau`", "De ':guilabel:`&Nouveau`"),
         ('Say "yes"', 'Say "yes"', "Dire « oui »", "Dire «\u00a0oui\u00a0»"),
     ],
 )
