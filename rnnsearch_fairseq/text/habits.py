@@ -44,10 +44,10 @@ unlike unlimited unlink unlock unmark unmount unpublish unregister unsubscribe u
 COUNTED = """bytes characters comments days digits documents elements entries errors files folders hours images items
 lines messages minutes months objects options pages pixels points records results rows seconds times users warnings
 weeks words years"""
-FRENCH = """ne n'* non pas ni sinon aucun* jamais rien personne sans hors faux fausse* vide* échec* absent* erron* manqu*
-mauvais* désactiv* désapprouv* illégal* illisible* immua* impossible* imprév* inacc* inact* inattend* inchang* incoh*
-incompat* incompl* inconn* incorrect* indéfini* indéterm* indisponible* inexist* inférieur* insuffis* interdi* introuv*
-inutil* invalid* irrécup*"""
+FRENCH = """ne n'* non pas ni sinon aucun* jamais rien personne sans hors faux fausse* vide* échec* absent* erron*
+manqu* mauvais* désactiv* désapprouv* illégal* illisible* immua* impossible* imprév* inacc* inact* inattend* inchang*
+incoh* incompat* incompl* inconn* incorrect* indéfini* indéterm* indisponible* inexist* inférieur* insuffis* interdi*
+introuv* inutil* invalid* irrécup*"""
 FRENCH_NEGATION = r"(?i)\bn(?:e\s|['’])(?:\S+\s+){0,3}(?:pas|plus|jamais|aucune?|rien|ni)\b"
 TYPOGRAPHY = (
     (r"(?<=\S) ?(?<![:;!?])(?=[:;!?]+(?:[\s*_)\]»\"']|$))", "\u00a0"),
