@@ -7,9 +7,9 @@ line of output is the number of the line (from 1), the search's score and the tr
 Documents: PO (.po), XLIFF (.xlf, .xliff), Qt's .ts, Markdown (.md, .mdx) and HTML (.html), also packed (.gz). Messages
 that have a translation keep it, also a fuzzy one. A new translation in PO, XLIFF and TS is marked for review; Markdown
 and HTML have no such mark. A translated heading of Markdown gets an anchor, so that links to it still work. Front
-matter, and the titles of links and images, stay as they are. In a folder, documents in other languages than the
-model's, and all other files (such as .rst, .txt and .pot), are copied, and the folders .git and node_modules are left
-out.
+matter, and the titles of links and images, stay as they are. So do names, such as a project's own, that are the subject
+of several clauses. In a folder, documents in other languages than the model's, and all other files (such as .rst, .txt
+and .pot), are copied, and the folders .git and node_modules are left out.
 
 Translated lines overwrite the file of --output. A document is never written over a file. If one document of a folder
 cannot be read, the command names it and writes nothing.
@@ -26,6 +26,7 @@ import shutil
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import chain, islice
 from pathlib import Path
 
@@ -42,6 +43,7 @@ from rnnsearch_fairseq.inference.translator import Text, Translator
 from rnnsearch_fairseq.output import check_not_input, open_output
 from rnnsearch_fairseq.text.language import MAX_LINES, find_other_languages
 from rnnsearch_fairseq.text.lines import LINE_ENDS, MAX_LINE_BYTES, check_line, open_bytes, read_lines
+from rnnsearch_fairseq.text.terms import find_names
 
 READ_AHEAD = 1 << 16  # bytes
 SEARCHED_TOGETHER = 400  # texts
@@ -113,6 +115,10 @@ def translate_documents(translator: Translator, data: Path, out: Path) -> None:
     if existing := next(written, None):
         raise InputError(f"{existing}: is there already, perhaps with reviewed text; remove it, or give another output")
     documents = _read(paths, data, *translator.languages)
+    texts = (text for document in documents.values() for unit in document.units for text in unit.sources)
+    if names := find_names(texts, translator.languages[0]):
+        print(f"names that stay as they are (--terms FILE can change this): {', '.join(names)}", file=sys.stderr)
+        translator.reader = replace(translator.reader, terms=translator.reader.terms.with_names(names))
     copied = Counter(path.suffix or path.name for path in paths if path not in documents)
     counts = Counter({DOCUMENTS: len(documents)})
     for path, output in outputs.items():

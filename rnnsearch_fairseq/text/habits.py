@@ -1,4 +1,4 @@
-"""What is particular to a language: its negations, its typography, and the words after which a count stands."""
+"""What is particular to a language: negations, typography, the words before which counts stand, and subjects."""
 
 import re
 from typing import NamedTuple
@@ -14,6 +14,7 @@ class Habits(NamedTuple):
         counted: words before which a number stands.
         has_capital_nouns: nouns begin with capitals, not only names.
         has_accents: words have other letters than a to z, not only names.
+        subject: finds a word with a capital before a verb, in the group ``first`` if it begins a sentence.
     """
 
     negation: re.Pattern[str] = re.compile(r"(?!)")
@@ -22,6 +23,7 @@ class Habits(NamedTuple):
     counted: frozenset[str] = frozenset()
     has_capital_nouns: bool = False
     has_accents: bool = True
+    subject: re.Pattern[str] = re.compile(r"(?!)(?P<first>)")
 
     def typeset(self, text: str) -> str:
         """The text with the no-break spaces and the elisions of the language."""
@@ -44,6 +46,8 @@ unlike unlimited unlink unlock unmark unmount unpublish unregister unsubscribe u
 COUNTED = """bytes characters comments days digits documents elements entries errors files folders hours images items
 lines messages minutes months objects options pages pixels points records results rows seconds times users warnings
 weeks words years"""
+ENGLISH_SUBJECT = r"""(?:(?:\A|(?<=[.!?]\ ))(?P<first>[A-Z][a-z]{2,})|(?<=[a-z,]\ )[A-Z][a-z]{2,})
+    (?=\ (?:is|has|can|will|does|also|[a-z]{2,}(?<![aius])s)\b)"""
 FRENCH = """ne n'* non pas ni sinon aucun* jamais rien personne sans hors faux fausse* vide* échec* absent* erron*
 manqu* mauvais* désactiv* désapprouv* illégal* illisible* immua* impossible* imprév* inacc* inact* inattend* inchang*
 incoh* incompat* incompl* inconn* incorrect* indéfini* indéterm* indisponible* inexist* inférieur* insuffis* interdi*
@@ -62,6 +66,12 @@ TYPOGRAPHY = (
 )
 HABITS = {
     "de": Habits(has_capital_nouns=True),
-    "en": Habits(_any_of(ENGLISH), _any_of(f"{ENGLISH} {HINTS}"), (), frozenset(COUNTED.split()), has_accents=False),
+    "en": Habits(
+        _any_of(ENGLISH),
+        _any_of(f"{ENGLISH} {HINTS}"),
+        counted=frozenset(COUNTED.split()),
+        has_accents=False,
+        subject=re.compile(ENGLISH_SUBJECT, re.VERBOSE),
+    ),
     "fr": Habits(re.compile(FRENCH_NEGATION), _any_of(FRENCH), TYPOGRAPHY),
 }

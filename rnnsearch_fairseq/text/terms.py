@@ -1,12 +1,17 @@
 """A user's terms: words that stay as they are, and words that are always translated in one way."""
 
 import re
-from collections.abc import Collection, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
 from rnnsearch_fairseq.errors import InputError, quote
+from rnnsearch_fairseq.text.habits import HABITS, Habits
 from rnnsearch_fairseq.text.lines import read_lines
 from rnnsearch_fairseq.text.markup import replace, scan
+
+SMALL_WORD = re.compile(r"(?<![\w.'’-])[a-z]{3,}(?![\w'’-])")
+MIN_SUBJECTS, SUBJECTS_SHARE = 3, 0.002  # clauses with a name as subject: a number, and a share of all texts
 
 
 class Terms:
@@ -33,10 +38,33 @@ class Terms:
                 raise InputError(f"{path}, line {number}: {quote(term)} has another translation above; leave out one")
         return cls(translations)
 
+    def with_names(self, names: Iterable[str]) -> "Terms":
+        """These terms, and names that stay as they are unless they are among the terms."""
+        return Terms({name: name for name in names} | self._translations)
+
     def put_into(self, text: str) -> str:
         """The text with translations in the place of terms that are no part of markup."""
         terms = [term.span() for term in self._terms.finditer(scan(text).hidden)]
         return replace(text, terms, self._translations.get)
+
+
+def find_names(texts: Iterable[str], language: str) -> list[str]:
+    """The words that are names in these texts, such as a project's own: "Click supports", "which Click is".
+
+    A name is the subject of clauses, at the beginning of sentences and inside, without an article, and hardly ever has
+    a small letter.
+    """
+    subject = HABITS.get(language, Habits()).subject
+    first, inside, small = Counter[str](), Counter[str](), Counter[str]()
+    number = 0
+    for text in texts:
+        number += 1
+        hidden = scan(text).hidden
+        small.update(SMALL_WORD.findall(hidden))
+        for found in subject.finditer(hidden):
+            (inside if found["first"] is None else first)[found[0]] += 1
+    least, times = max(MIN_SUBJECTS, SUBJECTS_SHARE * number), first + inside
+    return [word for word in first if inside[word] and times[word] >= least and times[word] > 2 * small[word.lower()]]
 
 
 def _capitalize(word: str) -> str:

@@ -21,6 +21,7 @@ from rnnsearch_fairseq.documents.translate import translate_documents
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.inference.export import export
 from rnnsearch_fairseq.text.passage import Passage
+from rnnsearch_fairseq.text.piece import Reader
 from tests.text.test_language import FRENCH
 from tests.trained import PARSES, SHIPPED_MODEL, make_checkpoint, needs_shipped_model
 
@@ -241,19 +242,21 @@ def test_a_folder_gives_a_whole_folder(command: Command, tmp_path: Path) -> None
 
 
 def test_faults_and_empty_translations_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    texts = {"Open %s.": ("Ouvrez.", ["lacks %s"]), "Stop": ("Arrêter", []), "Wait": ("", [])}
+    texts = {"Dog is %s.": ("Ouvrez.", ["lacks %s"]), "Dog has it, and Dog does": ("Arrêter", []), "Wait": ("", [])}
     answers = {source: [SimpleNamespace(text=text, faults=faults)] for source, (text, faults) in texts.items()}
     path = write(tmp_path / "a.po", HEADER + "".join(f'msgid "{source}"\nmsgstr ""\n\n' for source in answers))
     translator = SimpleNamespace(
         languages=("en", "fr"),
+        reader=Reader(),
         read_text=lambda text, *_: SimpleNamespace(passage=Passage(text)),
         search=lambda texts: [answers[text.passage.text] for text in texts],
     )
     translate_documents(translator, path, tmp_path / "b.po")
     translations = [text.split('"')[1] for text in (tmp_path / "b.po").read_text().split("msgstr ")[2:]]
     assert translations == ["Ouvrez.", "Arrêter", ""]
-    first, second, report = capsys.readouterr().err.replace(f"{path}, line ", "").splitlines()
-    assert first == "4: 'Open %s.': its translation lacks %s"
+    names, first, second, report = capsys.readouterr().err.replace(f"{path}, line ", "").splitlines()
+    assert names.endswith(": Dog") and translator.reader.terms.kept.search("Dog")
+    assert first == "4: 'Dog is %s.': its translation lacks %s"
     assert second == "10: 'Wait': left as it is: its translation is empty"
     assert "translate: 3; translated: 2; marked for review: 2; with" in report and report.endswith("named above: 1")
 

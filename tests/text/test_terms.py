@@ -7,7 +7,7 @@ import pytest
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.text.markup import mask_pair
 from rnnsearch_fairseq.text.piece import Piece, Reader
-from rnnsearch_fairseq.text.terms import Terms
+from rnnsearch_fairseq.text.terms import Terms, find_names
 
 
 def test_terms_stay_or_are_translated_in_one_way(tmp_path: Path) -> None:
@@ -26,3 +26,13 @@ def test_lines_that_are_no_terms_or_contradict_others_are_refused(tmp_path: Path
     (tmp_path / "terms").write_text(f"ok\n{line}\n")
     with pytest.raises(InputError, match="line 2"):
         Terms.read(tmp_path / "terms")
+
+
+def test_names_are_subjects_without_an_article_and_have_a_capital() -> None:
+    texts = [
+        "Click is it. No, Click has it. Click can.",
+        "The Mix is, a Mix does. Open is.",
+        "Tag is a tag, Tag is tag",
+    ]
+    assert (find_names(texts, "en"), find_names(texts, "fr")) == (["Click"], [])
+    assert Terms({"Click": "Clic"}).with_names(["Click", "Mix"]).put_into("Click, Mix") == "Clic, Mix"
