@@ -72,7 +72,7 @@ TABLE = [
     # Not behind the target of a link, but behind <a0>, with which a link of Markdown begins (documents/markdown.py).
     ("quoted", KEPT, r"(?<![\w)`:])(?<!(?<!<a\d)(?<!<a\d\d)>)`(?!_{0,2}\s)[^`\n]+`(?![`_])"),
     ("link", KEPT, r"!?\[(?=!\[|[^\[\]\n]{1,200}\](?:\(|\[))"),
-    ("address", KEPT, r"""\](?:\([^()\s]*(?:\s"[^"\n]*")?\)|\[[^\[\]\n]{0,60}\])"""),
+    ("address", KEPT, r"""\](?:\((?:\{\{[^{}\n]*\}\}|\{(?!\{)|[^()\s{])*(?:\s"[^"\n]*")?\)|\[[^\[\]\n]{0,60}\])"""),
     ("note", KEPT, r"\[\^\w+\] | \[(?:\d+|\#\w*|\*)\]_ | !?\[\[[^\[\]\n]{1,200}\]\]"),
     ("tag", KEPT, rf"</?[a-zA-Z][^\s<>]*(?=\s?/?>|\s[^<>=]*=)[^<>]*> | {SCRIPT} | <(?:!--|[%?])[^<>]*> | </?\d+/?>"),
     ("section", KEPT, r"<!\[CDATA\[ | \]\]> | '{3}"),  # of XML, and bold type of MediaWiki

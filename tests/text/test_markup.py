@@ -20,7 +20,7 @@ from tests.trained import SHIPPED_MODEL, needs_shipped_model
         ("See :ref:`the guide <guide-1>` or `a page <https://a.org/b>`_.", ["<guide-1>", "<https://a.org/b>"]),
         ("Run `pip install demo`, not {fab}`apple`.", "`pip install demo`|{fab}`apple`"),
         ("Read ```a\n``b`` c```.", "```a\n``b`` c```"),
-        ("See [the list][opts] and ![the picture](img/a.png).", "[|][opts]|![|](img/a.png)"),
+        ("See [the list][opts] and ![the picture]({{< ref a >}}).", "[|][opts]|![|]({{< ref a >}})"),
         ("From https://a.org/b_c?d=1 is <b>bold</b>", "https://a.org/b_c?d=1|<b>|</b>"),
         ("It is in |version| [1]_", "\\|version\\| [1]_"),
         ("The {{ size }} in {% if new %}new{% endif %}", "{{ size }}|{% if new %}|{% endif %}"),
