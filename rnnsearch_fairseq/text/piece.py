@@ -232,7 +232,7 @@ class Piece:
         return [(translation, faults) for *_, translation, faults in sorted(rated, key=itemgetter(0, 1))[:nbest]]
 
     def find_faults(self, text: str) -> tuple[list[str], list[str]]:
-        """The spans that a translation lacks or adds, and whether it lost its text; and its other faults.
+        """The faults of spans and of length, which count first, and the other faults of a translation.
 
         If the model does not mask markup, the only faults are missing constructs, such as placeholders and tags.
         """
