@@ -23,7 +23,7 @@ class Habits(NamedTuple):
     counted: frozenset[str] = frozenset()
     has_capital_nouns: bool = False
     has_accents: bool = True
-    subject: re.Pattern[str] = re.compile(r"(?!)(?P<first>)")
+    subject: re.Pattern[str] | None = None
 
     def typeset(self, text: str) -> str:
         """The text with the no-break spaces and the elisions of the language."""

@@ -263,11 +263,10 @@ class Piece:
         for fault, feature in FEATURES:
             if feature(self._rest) != feature(rest):
                 yield fault
-        beginnings = [word[:5].lower() for word in WORD.findall(self._plain)]
-        is_varied = len({*beginnings}) == len(beginnings)
-        for pattern, may_repeat in (REPEATED, REPEATED.search(self._plain)), (ECHOED, not is_varied):
-            if not may_repeat and (repeated := pattern.search(text)):
-                yield f"repeats {repeated[1]}"
+        if (repeated := REPEATED.search(text)) and not REPEATED.search(self._plain):
+            yield f"repeats {repeated[1]}"
+        if (echoed := ECHOED.search(text)) and _has_different_words(self._plain):
+            yield f"repeats {echoed[1]}"
         for name, words in ELEMENT.findall(text):
             if name in EMPHASIS and words.islower() and (name, words) in ELEMENT.findall(self._plain):
                 yield f"does not translate '{words}' in <{name}>"
@@ -280,6 +279,11 @@ class Piece:
             for word in dict.fromkeys(WORD.findall(text)):
                 if word.lower() not in known and own.isdisjoint([word.lower(), f"{word.lower()}s"]):
                     yield f"has a word that the training text lacks: {word}"
+
+
+def _has_different_words(text: str) -> bool:
+    beginnings = [word[:5].lower() for word in WORD.findall(text)]
+    return len({*beginnings}) == len(beginnings)
 
 
 def _numbers(text: str) -> list[str]:

@@ -55,6 +55,8 @@ def find_names(texts: Iterable[str], language: str) -> list[str]:
     a small letter.
     """
     subject = HABITS.get(language, Habits()).subject
+    if subject is None:  # no text needs to be read
+        return []
     first, inside, small = Counter[str](), Counter[str](), Counter[str]()
     number = 0
     for text in texts:

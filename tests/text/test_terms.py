@@ -29,10 +29,6 @@ def test_lines_that_are_no_terms_or_contradict_others_are_refused(tmp_path: Path
 
 
 def test_names_are_subjects_without_an_article_and_have_a_capital() -> None:
-    texts = [
-        "Click is it. No, Click has it. Click can.",
-        "The Mix is, a Mix does. Open is.",
-        "Tag is a tag, Tag is tag",
-    ]
+    texts = ["Click is. No, Click has it. Click can.", "The Mix is, a Mix does. Open is.", "Tag is a tag, Tag is tag"]
     assert (find_names(texts, "en"), find_names(texts, "fr")) == (["Click"], [])
     assert Terms({"Click": "Clic"}).with_names(["Click", "Mix"]).put_into("Click, Mix") == "Clic, Mix"
