@@ -14,7 +14,7 @@ class Habits(NamedTuple):
         counted: words before which a number stands.
         has_capital_nouns: nouns begin with capitals, not only names.
         has_accents: words have other letters than a to z, not only names.
-        subject: finds a word with a capital before a verb, in the group ``first`` if it begins a sentence.
+        subject: finds a word before a verb, in the group ``first`` if it begins a sentence.
     """
 
     negation: re.Pattern[str] = re.compile(r"(?!)")
@@ -46,7 +46,8 @@ unlike unlimited unlink unlock unmark unmount unpublish unregister unsubscribe u
 COUNTED = """bytes characters comments days digits documents elements entries errors files folders hours images items
 lines messages minutes months objects options pages pixels points records results rows seconds times users warnings
 weeks words years"""
-ENGLISH_SUBJECT = r"""(?:(?:\A|(?<=[.!?]\ ))(?P<first>[A-Z][a-z]{2,})|(?<=[a-z,]\ )[A-Z][a-z]{2,})
+ENGLISH_SUBJECT = r"""(?:(?:\A|(?<=[.!?]\ ))(?P<first>[A-Z][a-z]{2,}|[a-z][a-z\d]+)
+    |(?<=[a-z,]\ )(?:[A-Z][a-z]{2,}|[a-z][a-z\d]+))
     (?=\ (?:is|has|can|will|does|also|[a-z]{2,}(?<![aius])s)\b)"""
 FRENCH = """ne n'* non pas ni sinon aucun* jamais rien personne sans hors faux fausse* vide* échec* absent* erron*
 manqu* mauvais* désactiv* désapprouv* illégal* illisible* immua* impossible* imprév* inacc* inact* inattend* inchang*

@@ -51,8 +51,8 @@ class Terms:
 def find_names(texts: Iterable[str], language: str) -> list[str]:
     """The words that are names in these texts, such as a project's own: "Click supports", "which Click is".
 
-    A name is the subject of clauses, at the beginning of sentences and inside, without an article, and hardly ever has
-    a small letter.
+    A name is the subject of clauses, at the beginning of sentences and inside, without an article. It has a capital,
+    and hardly ever a small letter, or it has a small letter even at the beginning of sentences: "uv supports".
     """
     subject = HABITS.get(language, Habits()).subject
     if subject is None:  # no text needs to be read
@@ -66,7 +66,13 @@ def find_names(texts: Iterable[str], language: str) -> list[str]:
         for found in subject.finditer(hidden):
             (inside if found["first"] is None else first)[found[0]] += 1
     least, times = max(MIN_SUBJECTS, SUBJECTS_SHARE * number), first + inside
-    return [word for word in first if inside[word] and times[word] >= least and times[word] > 2 * small[word.lower()]]
+
+    def is_name(word: str) -> bool:
+        if word[0].islower():  # "it is" may begin a text, too, but seldom
+            return first[word] >= max(MIN_SUBJECTS, inside[word] / 10)
+        return times[word] > 2 * small[word.lower()]
+
+    return [word for word in first if inside[word] and times[word] >= least and is_name(word)]
 
 
 def _capitalize(word: str) -> str:
