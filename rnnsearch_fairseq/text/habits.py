@@ -46,9 +46,9 @@ unlike unlimited unlink unlock unmark unmount unpublish unregister unsubscribe u
 COUNTED = """bytes characters comments days digits documents elements entries errors files folders hours images items
 lines messages minutes months objects options pages pixels points records results rows seconds times users warnings
 weeks words years"""
-ENGLISH_SUBJECT = r"""(?:(?:\A|(?<=[.!?]\ ))(?P<first>[A-Z][a-z]{2,}|[a-z][a-z\d]+)
-    |(?<=[a-z,]\ )(?:[A-Z][a-z]{2,}|[a-z][a-z\d]+))
-    (?=\ (?:is|has|can|will|does|also|[a-z]{2,}(?<![aius])s)\b)"""
+ENGLISH_SUBJECT = r"[a-z][a-z\d]+(?= (?:is|has|can|will|does|also)\b)"
+ENGLISH_SUBJECT += r"|[A-Z][a-z]{2,}(?= (?:is|has|can|will|does|also|[a-z]{2,}(?<![aius])s)\b)"
+ENGLISH_SUBJECT = rf"(?:\A|(?<=[.!?] ))(?P<first>{ENGLISH_SUBJECT})|(?<=[a-z,] )(?:{ENGLISH_SUBJECT})"
 FRENCH = """ne n'* non pas ni sinon aucun* jamais rien personne sans hors faux fausse* vide* échec* absent* erron*
 manqu* mauvais* désactiv* désapprouv* illégal* illisible* immua* impossible* imprév* inacc* inact* inattend* inchang*
 incoh* incompat* incompl* inconn* incorrect* indéfini* indéterm* indisponible* inexist* inférieur* insuffis* interdi*
@@ -72,7 +72,7 @@ HABITS = {
         _any_of(f"{ENGLISH} {HINTS}"),
         counted=frozenset(COUNTED.split()),
         has_accents=False,
-        subject=re.compile(ENGLISH_SUBJECT, re.VERBOSE),
+        subject=re.compile(ENGLISH_SUBJECT),
     ),
     "fr": Habits(re.compile(FRENCH_NEGATION), _any_of(FRENCH), TYPOGRAPHY),
 }
