@@ -44,8 +44,10 @@ SELF_CLOSED = {*KEPT, "title"} - {*VOID, "svg", "math"}  # in XML
 XML_ENCODING = re.compile(rb"""\s*<\?xml\b[^>]*\bencoding=["']([\w-]+)["']""")
 MAX_OPEN = 100  # elements around another one whose end tags may end it
 MAX_REOPENED = 1_000_000  # in a page
-ATTRIBUTES = {"alt", "aria-label", "placeholder", "title"}  # for readers
+ATTRIBUTES = {"alt", "aria-label", "caption", "description", "label", "placeholder", "title"}  # for readers
 NAMED = {*ATTRIBUTES, "charset", "content", "lang", "value", "xml:lang"}
+TITLES = {"dt", "h1", "h2", "h3", "h4", "h5", "h6"}
+NAME = re.compile(r"[a-z][\w.:-]+")
 BLANKS = re.compile("[\t\n\f\r ]+")
 TEMPLATE = re.compile(r"(\{\{[^{}\n]*\}\}|\{%[^%\n]*%\})")  # in which no sign is HTML's
 
@@ -79,7 +81,7 @@ def html_units(page: Page, place: Place, is_page: bool = False) -> Iterator[Unit
         elif start >= last:
             yield from _attribute_units(page, place[0], element)
     parts: list[Part] = []
-    last, is_raw = 0, False
+    last, is_raw, block = 0, False, ""
     for start, end, token in _tokens(text):
         if start < last:
             continue
@@ -89,18 +91,18 @@ def html_units(page: Page, place: Place, is_page: bool = False) -> Iterator[Unit
         if is_whole or (start in kept and name in INLINE):
             parts.append(Part(f'<x id="{len(parts)}"/>', where, "-"))
         elif kind in ("TEXT", "CHARACTER_REFERENCE"):
-            is_alone = text[last : last + 1].isspace()
-            parts.append(_text_part(where, page.content[slice(*where)].decode(), kind, is_alone))
+            around = text[start - 1 : start] + text[last : last + 1]
+            parts.append(_text_part(where, page.content[slice(*where)].decode(), kind, around))
         elif name in INLINE and kind == "END_TAG":
             parts.append(Part(f"</{name}>", where, f"/{name}"))
         elif name in INLINE:
             attributes, end = f' id="{len(parts)}"' * bool(token.attrs), "/" * (name in VOID)
             parts.append(Part(f"<{name}{attributes}{end}>", where, "-" if end else name))
         else:
-            yield from _text_units(page, parts)
-            parts = []
+            yield from _text_units(page, parts, block)
+            parts, block = [], name * (kind == "START_TAG" and start not in kept)
         is_raw = kind == "START_TAG" and name in RAW and last == end
-    yield from _text_units(page, parts)
+    yield from _text_units(page, parts, block)
 
 
 def _check_tags(text: str, is_page: bool) -> None:
@@ -157,17 +159,27 @@ def _is_kept(element: Any) -> bool:
     return element.tag in KEPT or is_left or element.attrs.get("translate", "").lower() == "no"
 
 
-def _text_part(place: Place, text: str, kind: str, is_alone: bool) -> Part:
-    """A text or a reference; a translator sees letters, quotation marks and ``&`` alone in place of references."""
+def _text_part(place: Place, text: str, kind: str, around: str) -> Part:
+    """A text or a reference; ``around``: the characters before and after it.
+
+    A translator sees letters, quotation marks, ``&`` alone and blanks between letters in place of references.
+    """
     if kind == "TEXT":
         return Part(BLANKS.sub(" ", text), place)
     sign = unescape(text)
-    is_kept = sign in ("<", ">", "\ufffd", text) or sign.isspace() or (sign == "&" and not is_alone)
+    if sign.isspace() and len(around) == 2 and around.isalpha():
+        return Part(" ", place)
+    is_kept = sign in ("<", ">", "\ufffd", text) or sign.isspace() or (sign == "&" and not around[1:].isspace())
     return Part(f"{text.rstrip(';')};" if is_kept else sign, place)
 
 
-def _text_units(page: Page, parts: list[Part]) -> Iterator[Unit]:
-    """The unit of a text, if it has letters; blanks, comments and images around it are no part of it."""
+def _text_units(page: Page, parts: list[Part], block: str) -> Iterator[Unit]:
+    """The unit of a text, if it has letters; blanks, comments and images around it are no part of it.
+
+    A heading or a term of one word in small letters is a name.
+    """
+    if block in TITLES and NAME.fullmatch("".join(part.shown for part in parts if not part.tag).strip()):
+        return
     if any(LETTER.search(part.shown) for part in parts if not part.tag and not SHOWN.fullmatch(part.shown)):
         inner = [number for number, part in enumerate(parts) if part.tag != "-" and part.shown != " "]
         parts = parts[inner[0] : inner[-1] + 1]

@@ -40,6 +40,13 @@ KEPT_LINE = re.compile(
 )
 # !!! note "Title", perhaps as an item of a list, and a text indented.
 TITLED = re.compile(rb'((?:[-*+:][ \t]+)?)(?:!!!|\?\?\?\+?|===[!+]?)[ \t][^"]*(?:"([^"]*)")?')
+# :::tip Title, :::note[Title], :::{admonition} Title and > [!NOTE] Title.
+HEAD = re.compile(
+    rb"(?::{3,}[ \t]*[a-z][\w-]*(?:\[|[ \t]+(?=\S+[ \t]|[A-Z]))|[:`]{3,}\{admonition\}[ \t]+|\[!\w+\][+-]?[ \t]+)"
+    rb"(?P<title>[^{}\[\]=\"\n]+)\]?(?:\{[^{}]*\})?"
+)
+# Sites of Hugo and Zola, which leave out HTML and read {#id} behind a heading.
+HUGO = re.compile(rb"\A(?:\xef\xbb\xbf)?\+\+\+|\{\{[<%]")
 # ```{note} and ```admonish, which hold text.
 ADMONITION = (
     r"(?:`{3,}|~{3,})[ \t]*(?:admonish\b|\{(?:admonition|attention|caution|danger|error|hint|important|note|seealso|tip"
@@ -50,10 +57,10 @@ OPTION = re.compile(rb":[\w-]+:(?:[ \t].*)?")
 # Blocks that stay: the pattern of their first line, with a NAME as its group, and how they end.
 KEPT_BLOCKS = (
     (rb"\{%-? *(highlight|comment)\b.*", rb"\{%-? *endNAME\b"),  # of Jekyll
-    (rb"\{\{[<%] *(highlight)\b.*", rb"\{\{[<%] */ *NAME\b"),  # of Hugo
+    (rb"\{\{[<%] *(highlight|code-toggle)\b.*", rb"\{\{[<%] */ *NAME\b"),  # of Hugo
     (rb"(\$\$)(?!.*\$\$).*", rb"NAME"),  # formulas
     (rb"\\begin\{(\w+\*?)\}.*", rb"\\end\{NAME\}"),
-    (rb"(import|export) .*[\[\{(]", rb"\n[\]\})][^\n]*"),  # code of MDX on several lines
+    (rb"(?<![ \t>])(import|export) .*[\[\{(]", rb"\n(?:[\]\})][^\n]*|(?=```))"),  # code of MDX on several lines
     (rb"<([A-Z][\w.]*)[^<>]*", rb"\n[ \t]*/?>"),  # a tag of a component on several lines
     (rb"(\{\{)[<%](?!.*\}\}).*", rb"[>%]\}\}"),  # a template of Hugo on several lines
     (rb"(\+)[-=:+]{3,}\+", rb"\n[ \t]*(?:\n|\Z)"),  # a table of Pandoc
@@ -84,7 +91,7 @@ NAME_COLUMN = re.compile(
     r"(?:arg(?:ument)?|attribute|column|field|flag|input|key|name|option|output|param(?:eter)?|prop(?:erty)?|type|variable)s?",
     re.IGNORECASE,
 )
-NAME = re.compile(r"[a-z][\w.:-]*")
+NAME = re.compile(r"[a-z][\w.:-]*/?")
 HALVE_STARS = methodcaller("replace", "**", "*")
 # What the parser finds: "Start" or "End" of a block or an element with a name, or "Text", "Code" and so on; its value,
 # and where it stands.
@@ -117,7 +124,7 @@ def _read_lines(content: bytes) -> tuple[str, dict[int, Place], list[Place]]:
         in_head = bool(FENCE.fullmatch(text) or (in_head and is_option))
         if start >= block_end and (matter := LATER_MATTER.match(content, start)):
             block_end = matter.end()
-        if start >= block_end and (begin := KEPT_BLOCK.fullmatch(text)):
+        if start >= block_end and (begin := KEPT_BLOCK.fullmatch(content, start, start + len(text))):
             name = begin[begin.lastindex]
             ending = KEPT_BLOCKS[begin.lastindex - 1][1].replace(b"NAME", re.escape(name))
             closing = re.compile(ending).search(content, start + len(text), start + MAX_BLOCK)
@@ -131,14 +138,17 @@ def _read_lines(content: bytes) -> tuple[str, dict[int, Place], list[Place]]:
         elif title := TITLED.fullmatch(text):
             # An item of a list, whose text is indented, too.
             changed = (b"-" * bool(title[1])).ljust(len(title[1])) + b"- #".ljust(len(text) - len(title[1]))
-            if title[2] and b"[" not in title[2] and LETTER.search(title[2].decode()):
+            if title[2] and title[2].count(b"[") == title[2].count(b"](") and LETTER.search(title[2].decode()):
                 titles[start + len(title[1]) + len("- ")] = start + title.start(2), start + title.end(2)
         elif (tag := COMPONENT.fullmatch(text)) and (tag[1] or not INDENTED.match(content, position + len(line))):
             if b"=" in text:  # only attributes have text
                 components.append((start, start + len(text)))
         elif not KEPT_LINE.fullmatch(text):
             # In :rocket: and the like, the parser would see a definition.
-            changed = b"." + text[1:] if text.startswith(b":") and text[1:2] not in (b" ", b"\t") else text
+            changed = b"." + text[1:] if text.startswith(b":") and text[1:2] not in (b" ", b"\t", b"-") else text
+        if not is_option and start >= block_end and (head := HEAD.fullmatch(text)):
+            changed = b"#".ljust(len(text))
+            titles[start] = start + head.start("title"), start + head.end("title")
         if not is_option:
             indent = (len(prefix) + 4) * text.startswith((b":::", b"///"))
         lines.append(prefix + changed + line[len(prefix) + len(text) :])
@@ -152,6 +162,7 @@ def _read_blocks(page: Page, readable: str, titles: dict[int, Place], components
     column, named = 0, set[int]()  # of a table; its columns of names
     slugs: Counter[str] = Counter()
     events: list[Event] = []
+    is_hugo = HUGO.search(page.content) is not None
     for event, span in events_with_range(readable, options=OPTIONS):
         kind, value = (event, None) if isinstance(event, str) else next(iter(event.items()))
         name = "" if kind not in ("Start", "End") else value if isinstance(value, str) else next(iter(value))
@@ -165,7 +176,7 @@ def _read_blocks(page: Page, readable: str, titles: dict[int, Place], components
         elif events and "CodeBlock" not in inside:
             if "TableHead" in inside and NAME_COLUMN.fullmatch("".join(_words(events))):
                 named.add(column)
-            yield from _read_text(page, events, inside, slugs, "TableRow" in inside and column in named)
+            yield from _read_text(page, events, inside, slugs, "TableRow" in inside and column in named, is_hugo)
         if name == "CodeBlock" and kind == "Start":
             del components[bisect_left(components, (span["start"],)) : bisect_left(components, (span["end"],))]
         if name == "Table":
@@ -189,7 +200,7 @@ def _words(events: list[Event]) -> Iterator[str]:
 
 
 def _read_text(
-    page: Page, events: list[Event], inside: set[str], slugs: Counter[str], in_names: bool
+    page: Page, events: list[Event], inside: set[str], slugs: Counter[str], in_names: bool, is_hugo: bool
 ) -> Iterator[Unit]:
     """The unit of a text, if it has letters outside code and addresses; ``in_names``: a cell of a column of names."""
     content = page.content
@@ -204,7 +215,7 @@ def _read_text(
     brace = content.rfind(b"{", start, end)
     attributes = content[brace:end] if brace >= 0 and ATTRIBUTES.fullmatch(content, brace, end) else b""
     end -= len(attributes)
-    parts, before, last = [], "", start
+    parts, around, last = [], ("", ""), start
     in_order = sorted(tags, key=lambda tag: (tag[0][0], -tag[0][1]))
     for (begin, stop), tag in [*in_order, ((end, end), Part("", ""))]:  # without tags inside others
         if last <= begin and stop <= end:
@@ -212,12 +223,13 @@ def _read_text(
             last = stop
     text = "".join(_words(events)).removesuffix(attributes.decode())
     if "Heading" in inside:
-        ids = dict.fromkeys(_find_ids(text, slugs))
-        before = "".join(f'<a id="{name}"></a>' for name in ids) * (b"#" not in attributes and b"](#tab/" not in whole)
-    may_be_name = in_names or not inside.isdisjoint(["Heading", "DefinitionListTitle"])
+        ids = [*dict.fromkeys(_find_ids(text, slugs))]
+        if b"#" not in attributes and b"](#tab/" not in whole:
+            around = ("", f" {{#{ids[0]}}}") if is_hugo else ("".join(f'<a id="{name}"></a>' for name in ids), "")
+    may_be_name = in_names or text.endswith("/") or not inside.isdisjoint(["Heading", "DefinitionListTitle"])
     is_name = may_be_name and NAME.fullmatch(text) is not None
     if not is_name and any(LETTER.search(part.shown) for part in parts if not part.tag):
-        yield page.make_unit((start, end), parts, HALVE_STARS if is_doubled else str, (before, ""))
+        yield page.make_unit((start, end), parts, HALVE_STARS if is_doubled else str, around)
 
 
 def _find_tags(content: bytes, events: list[Event], is_doubled: bool) -> tuple[list[tuple[Place, Part]], bool, Place]:

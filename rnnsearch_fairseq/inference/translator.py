@@ -23,7 +23,7 @@ from rnnsearch_fairseq.modules.symbols import PAD, UNK
 from rnnsearch_fairseq.modules.tree_lstm import Forest
 from rnnsearch_fairseq.search import BeamSearch, Hypothesis, OnStep, SearchModel, SearchOptions, make_search
 from rnnsearch_fairseq.text.codec import make_codecs
-from rnnsearch_fairseq.text.markup import known_characters, mask
+from rnnsearch_fairseq.text.markup import LETTER, known_characters, mask
 from rnnsearch_fairseq.text.passage import Passage
 from rnnsearch_fairseq.text.piece import Piece, Reader
 from rnnsearch_fairseq.text.sentences import combine
@@ -296,6 +296,9 @@ class Translator:
             if source.piece is None:
                 yield [*islice(beam, nbest)]
                 continue
+            if not LETTER.search(source.piece.masked):  # a name alone
+                yield [self._copy(source.piece.masked, source.piece.restore(source.piece.masked))]
+                continue
             beam = beam if source.counted is None else chain(next(with_numbers), beam)
             ranked = source.piece.choose(beam, nbest, attrgetter("text"))
             yield [replace(pair, faults=faults) for pair, faults in ranked]
@@ -303,7 +306,9 @@ class Translator:
     def _join(self, text: Text, several: Sequence[Sequence[AlignedPair]]) -> list[AlignedPair]:
         """The translations of a text, from those of its pieces; of a piece that has fewer, the last one is repeated."""
         if not several:
-            return [self._copy(text.passage)]
+            pair = self._copy(text.passage.text, text.passage.text)
+            pair.faults = ["is missing for its plural or select"] * text.passage.has_plural
+            return [pair]
         joined = []
         for pairs in combine(several):
             pair = join_pairs(pairs)
@@ -375,12 +380,11 @@ class Translator:
             pair.phrases, pair.phrase_weights = phrases, attention[:, columns : columns + len(phrases)]
         return pair
 
-    def _copy(self, passage: Passage) -> AlignedPair:
-        """A text as its own translation, each word aligned with itself."""
-        words = [*self.source_codec.encode(passage.text), END]
+    def _copy(self, read: str, text: str) -> AlignedPair:
+        """A text as its own translation, each word that is ``read`` aligned with itself."""
+        words = [*self.source_codec.encode(read), END]
         known = [False] * len(words)  # no word is unknown where none is translated
-        pair = AlignedPair(words, [*words], known, known, passage.text, 0.0, torch.zeros(len(words)))
-        pair.faults = ["is missing for its plural or select"] * passage.has_plural
+        pair = AlignedPair(words, [*words], known, known, text, 0.0, torch.zeros(len(words)))
         if self.has_attention:
             pair.blocks = [torch.ones(1, 1)] * len(words)
         if self.reads_trees:

@@ -349,7 +349,8 @@ def _judge(token: str) -> tuple[tuple[int, int], ...]:
         names = tuple(name.span() for name in INNER_CAPITAL.finditer(token))
         if len(words) > 1 or not names:
             return names
-    return _without_small_words(token) if HYPHENED.fullmatch(token) else whole
+    is_name = HYPHENED.fullmatch(token) and not token.endswith("_")  # a reference of RST
+    return _without_small_words(token) if is_name else whole
 
 
 @cache

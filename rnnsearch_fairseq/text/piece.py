@@ -50,6 +50,7 @@ FEATURES: list[tuple[str, Callable[[str], Any]]] = [
 ]
 NAME = re.compile(r"[./-]*(?:[^\W_][./-]*)+")  # which a translation may have for itself
 ADDED = re.compile("[*`]")  # of RST and Markdown; a model of documentation writes them into other texts, too
+BEGINNING = re.compile(r"((?:[\"'*(«“)\s]|⟦\d⟧)*)([^\W\d_]*)")  # and the first word
 STAR_RUN = re.compile(r"\*+")
 SIGNS = "*`[]{}|$\\<>_#=%@+~^&"  # of markup and code
 # &File, E&xit and _Open, but not &amp; and &x
@@ -179,7 +180,7 @@ class Piece:
         for symbol in self._attached:  # without a blank before it
             text = re.sub(rf"(?<=\S) (?={symbol})", "", text)
         text = unmask(self._to.typeset(self._with_first_letter(text)), self.spans)
-        text = text.replace("&nbsp; ", "&nbsp;").replace("&nbsp;\u00a0", "&nbsp;")
+        text = re.sub(" ?&nbsp;[ \u00a0]?" if " &nbsp;" not in self.text else "&nbsp;[ \u00a0]", "&nbsp;", text)
         if not OPENED.search(self.text):
             text = OPENED.sub(lambda found: found[0].rstrip(" "), text)
         text = self._name_terms(text)
@@ -187,12 +188,14 @@ class Piece:
         return text[: letter.start()] + self._label + text[letter.start() :] if letter else text
 
     def _with_first_letter(self, text: str) -> str:
-        """The text with its first letter as that of the source, where both begin with a word."""
-        source, word = self.masked.lstrip("\"'*(«“ "), re.match(r"[\"'*(«“\s]*([^\W\d_]+)", text)
-        if word and source[:1].isupper() and word[1][0].islower():
-            return text[: word.start(1)] + word[1][0].upper() + text[word.start(1) + 1 :]
-        if word and source[:1].islower() and word[1][1:].islower() and word[1] not in self.text:
-            return text[: word.start(1)] + word[1][0].lower() + text[word.start(1) + 1 :]
+        """The text with its first letter as that of the source, where both begin with a word, or with as many spans."""
+        (before, source), (start, word) = (BEGINNING.match(side).groups() for side in (self.masked, text))
+        if start.count("⟦") != before.count("⟦"):
+            return text
+        if source[:1].isupper() and word[:1].islower():
+            return start + word[0].upper() + text[len(start) + 1 :]
+        if source[:1].islower() and word[1:].islower() and word not in self.text:
+            return start + word[0].lower() + text[len(start) + 1 :]
         return text
 
     def _without_half_emphasis(self, text: str) -> str:

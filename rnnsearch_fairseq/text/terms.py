@@ -70,7 +70,7 @@ def find_names(texts: Iterable[str], language: str) -> list[str]:
     def is_name(word: str) -> bool:
         if word[0].islower():  # "it is" may begin a text, too, but seldom
             return first[word] >= max(MIN_SUBJECTS, inside[word] / 10)
-        return times[word] > 2 * small[word.lower()]
+        return times[word] > small[word.lower()]
 
     return [word for word in first if inside[word] and times[word] >= least and is_name(word)]
 

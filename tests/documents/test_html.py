@@ -65,6 +65,7 @@ def translate(html: str) -> str:
          '<meta http-equiv=Content-Type content="text/html; charset=utf-8"><p>A'),
         ('<?xml version="1.0" encoding="latin1"?><p>a', ["a"], '<?xml version="1.0" encoding="utf-8"?><p>A'),
         ("<meta charset=UTF-8><svg><path/></svg><br/><p>a", ["a"], "<meta charset=UTF-8><svg><path/></svg><br/><p>A"),
+        ("<h2>open</h2><h2>Open&nbsp;it</h2>", ["Open it"], "<h2>open</h2><h2>OPEN IT</h2>"),
         ("a < b & c <a b", ["a < b & c"], "A &lt; B &amp; C <a b"),
         ("{{ 1 > 0 }} a & {% 2 & 3 %}", ["{{ 1 > 0 }} a & {% 2 & 3 %}"], "{{ 1 > 0 }} A &amp; {% 2 & 3 %}"),
         ("<b>open<p>it</b>", ["<b>open", "it</b>"], "<b>OPEN<p>IT</b>"),

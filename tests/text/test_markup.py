@@ -35,6 +35,7 @@ from tests.trained import SHIPPED_MODEL, needs_shipped_model
         ("Run `git clone <url>` and `a <b>`_ or :ref:`c d <e>`.", "`git clone <url>`|<b>|<e>"),
         ("It is x = 2 * y or 1.5 + 2.", "x = 2 * y|1.5 + 2"),
         ("Use &amp;lt; for it, &#x26; and &amp;#60;", "&amp;lt;|&#x26;|&amp;#60;"),
+        ("See requests-oauthlib_ and so", "requests-oauthlib_"),
         ("GitHub has 1,000,000 of 3.14 and #12 &amp; $\\alpha$", "GitHub|1,000,000|3.14|#12 &amp; $\\alpha$"),
         ("{n, plural, one {a} other {{{n}} {b {c}}}}", "{n, plural, one {a} other {{{n}} {b {c}}}}"),
         ("You have {n, plural, one {# file} other {# files}}.", "{n, plural, one {# file} other {# files}}"),
