@@ -2,10 +2,12 @@
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import partial
 from io import BytesIO
 from itertools import chain
 from typing import Any
 
+from translate.lang.data import languages
 from translate.storage.pypo import PoWrapper, pofile
 
 from rnnsearch_fairseq.documents.markdown import ADMONITION
@@ -34,7 +36,19 @@ def read_po(content: bytes) -> Document:
             message.wrapper = wrapper
     if bytes(store).count(b"msgstr") != content.count(b"msgstr"):
         raise ValueError("messages are not laid out as usual")
-    return Document(store, [unit for message in store.units for unit in _units(message)], store.gettargetlanguage())
+    units, language = [unit for message in store.units for unit in _units(message)], store.gettargetlanguage()
+    return Document(store, units, language, declare=partial(_fill_header, store))
+
+
+def _fill_header(store: Any, language: str) -> None:
+    """Write what a template's header leaves open: language, encoding and plural forms."""
+    header = store.parseheader()
+    if header.get("Language") == "":
+        store.updateheader(Language=language)
+    if "CHARSET" in header.get("Content-Type", ""):
+        store.updateheader(Content_Type="text/plain; charset=UTF-8")
+    if "INTEGER" in header.get("Plural-Forms", "") and language in languages:
+        store.updateheader(Plural_Forms="nplurals={1}; plural={2};".format(*languages[language]))
 
 
 def _units(message: Any) -> Iterator[Unit]:

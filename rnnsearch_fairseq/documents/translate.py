@@ -190,7 +190,7 @@ def _fill(document: Document, translator: Translator, path: Path) -> Counter[str
         if not reason:
             translations = [pair.text for pair in best]
             reason = unit.fill(translations) if all(translations) else "its translation is empty"
-            faults = ", ".join(fault for pair in best for fault in pair.faults)
+            faults = ", ".join(dict.fromkeys(fault for pair in best for fault in pair.faults))
         if reason or faults:
             what = quote(repr(unit.sources[0]), 60)
             news = f"left as it is: {reason}" if reason else f"its translation {quote(faults)}"

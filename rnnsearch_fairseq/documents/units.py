@@ -107,6 +107,7 @@ class Document(NamedTuple):
     units: Sequence[Unit]
     language: str | None = None  # of the translations; None or empty: not named
     source: str | None = None  # the language of the sources
+    declare: Callable[[str], object] = str  # names the language of the translations in a document that names none
 
     def find_other_language(self, source: str, target: str) -> str:
         """How the document's languages differ from these languages of a model; empty if they do not."""
@@ -120,6 +121,7 @@ class Document(NamedTuple):
         """The document with the translations that its units took; ``language`` is their code."""
         if isinstance(self.store, Page) and self.store.changes:
             self.store.changes |= {start: (end, [what.format(language)]) for (start, end), what in self.store.declared}
+        self.declare(language)
         return bytes(self.store)
 
 

@@ -107,7 +107,7 @@ def _reading(path: Path, most: int | None = None) -> Iterator[None]:
     With ``most``, the file belongs to a folder, which may be a stranger's: it is a regular file of at most ``most``
     bytes, and no link.
     """
-    cure = "use the package's code with which it was trained, or give another model"
+    cure = "copy it again, use the version of the package that wrote it, or give another model"
     try:
         if most is not None:
             about = os.lstat(path)

@@ -1,7 +1,9 @@
 """Translate, score and align text from Python, without fairseq."""
 
 import logging
+import math
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from functools import partial
@@ -25,7 +27,7 @@ from rnnsearch_fairseq.search import BeamSearch, Hypothesis, OnStep, SearchModel
 from rnnsearch_fairseq.text.codec import make_codecs
 from rnnsearch_fairseq.text.markup import LETTER, known_characters, mask
 from rnnsearch_fairseq.text.passage import Passage
-from rnnsearch_fairseq.text.piece import Piece, Reader
+from rnnsearch_fairseq.text.piece import TITLE_WORD, Piece, Reader
 from rnnsearch_fairseq.text.sentences import combine
 from rnnsearch_fairseq.text.trees import NO_PARSE, read_parse
 from rnnsearch_fairseq.text.words import END
@@ -240,11 +242,26 @@ class Translator:
         return source._replace(tree=read_parse(parse, source.words, where, self.source_codec.preparation.lowercase))
 
     def _encode(self, text: str, piece: Piece, where: str) -> Source:
+        text = self._without_capitals(text) if piece.is_title else text
         words = _check_length(self.source_codec.encode(text), where)
         lower = self.source_codec.encode(text.capitalize()) if text.isupper() else words
         in_capitals = len(lower) < len(words)
         words = lower if in_capitals else words
         return Source(words, self.source_vocabulary.encode(words), None, piece, in_capitals)
+
+    def _without_capitals(self, title: str) -> str:
+        """A title in small letters, but for its first word, and for words with fewer pieces in capitals: for names."""
+
+        def count_pieces(word: str) -> float:
+            pieces = self.source_codec.encode(word)
+            return math.inf if UNK in self.source_vocabulary.encode(pieces).tolist() else len(pieces)
+
+        def lower(found: re.Match[str]) -> str:
+            word, small = found[0], count_pieces(found[0].lower())
+            is_common = small == 1 or small < count_pieces(word)
+            return word.lower() if is_common and LETTER.search(title).start() < found.start() else word
+
+        return TITLE_WORD.sub(lower, title)
 
     def read_target(self, sentence: str, source: Source, where: str = "the translation") -> list[str]:
         """Split a translation of ``source`` into words, as :meth:`read_source` did with the source."""
@@ -313,7 +330,7 @@ class Translator:
         for pairs in combine(several):
             pair = join_pairs(pairs)
             pair.text = text.passage.join([pair.text for pair in pairs])
-            pair.faults = [text.passage.describe(fault) for pair in pairs for fault in pair.faults]
+            pair.faults = [*dict.fromkeys(text.passage.describe(fault) for pair in pairs for fault in pair.faults)]
             joined.append(pair)
         return joined
 

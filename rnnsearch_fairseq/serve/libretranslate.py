@@ -51,13 +51,14 @@ async def read_fields(request: Request) -> dict[str, Any]:
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     try:
         if kind == "application/json":
-            return {name: value for name, value in (await request.json()).items() if value is not None}
+            return {name: value for name, value in {**await request.json()}.items() if value is not None}
         if kind == "multipart/form-data":
             form = await request.form()
             fields = {name: form.getlist(name) for name in form}
-        else:  # Starlette would read UTF-8 in it as Latin-1
-            fields = parse_qs((await request.body()).decode(), True, max_num_fields=MAX_FIELDS, errors="strict")
-    except (ValueError, AttributeError, RecursionError, ClientDisconnect) as error:
+        else:  # Starlette would read UTF-8 in it as Latin-1. deep-translator writes the fields behind the address.
+            form = f"{request.url.query}&{(await request.body()).decode()}"
+            fields = parse_qs(form, True, max_num_fields=MAX_FIELDS, errors="strict")
+    except (ValueError, TypeError, RecursionError, ClientDisconnect) as error:
         raise InputError(f"the request cannot be read as {kind} ({error}); send {EXAMPLE}, or a form") from error
     return {name: values if len(values) > 1 else values[0] for name, values in fields.items()}
 

@@ -38,11 +38,11 @@ def _any_of(words: str) -> re.Pattern[str]:
     return re.compile(rf"\b(?:{pattern})(?!\w)", re.IGNORECASE)
 
 
-ENGLISH = """no not never none nothing nobody cannot without neither nor unable disagree* disallow* *n't inactive
-incompatible incomplete inconsistent incorrect insecure insufficient invalid unauthorised unauthorized unavailable
-unchanged undefined unexpected unknown unnamed unreadable unsafe unsupported unused"""
-HINTS = """avoid* cant dont fail* feel few forget* insensitive mismatch* non* only remember trouble un*ed uncheck unless
-unlike unlimited unlink unlock unmark unmount unpublish unregister unsubscribe unsure until wont"""
+ENGLISH = r"""no (?<!or\s)not never none nothing nobody cannot without neither nor unable disagree* disallow* *n't
+inactive incompatible incomplete inconsistent incorrect insecure insufficient invalid unauthorised unauthorized
+unavailable unchanged undefined unexpected unknown unnamed unreadable unsafe unsupported unused"""
+HINTS = """avoid* cant dont fail* feel few forget* insensitive lack* mismatch* non* only remember trouble un*ed
+uncheck unless unlike unlimited unlink unlock unmark unmount unpublish unregister unsubscribe unsure until wont"""
 COUNTED = """bytes characters comments days digits documents elements entries errors files folders hours images items
 lines messages minutes months objects options pages pixels points records results rows seconds times users warnings
 weeks words years"""

@@ -36,7 +36,8 @@ LEFT = re.compile(rf"""translate=["']no|class=["'](?:[^"']*\s)?(?:{LEFT_CLASS.pa
 BEGINNINGS = {"ept": "bpt", "ex": "bx", "ec": "sc", "em": "sm"}  # of elements of XLIFF that do not hold their text
 ANGULAR = re.compile(r'<x id="(START|CLOSE)_(\w+)"')
 BLOCK = re.compile(r"\{(?:%-?\s*|\{[#/])(\w+)")  # {% if and {{#if
-TITLED = re.compile(r"`[^`\n]*\s<[^`<>\n]+>`")  # a link of RST, which is not cut
+# A link of RST, and alternatives in brackets, which are not cut.
+TITLED = re.compile(r"`[^`\n]*\s<[^`<>\n]+>`|\([^()|\n]{0,80}\|[^()\n]{0,80}\)")
 # Tags between blocks; labels of footnotes; Qt's filters; the numbers of Symfony's plural forms; escaped ends of lines.
 BREAK = re.compile(
     r"<(?:br|hr|/?(?:div|li|ol|p|td|th|tr|ul))\b[^<>]*>|^\[\^\w+\]:|;;"

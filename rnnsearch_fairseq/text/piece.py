@@ -33,7 +33,7 @@ STARS = "**"  # which the model reads in the place of tags of emphasis, since it
 ATTACHED = re.compile(r"(?<=[\w.,;!?)])⟦\d⟧")  # right after a word or a full stop, as the number of a footnote
 QUOTED = re.compile(r"(?<!\w)'[^'\n]{1,80}'(?!\w)|\"[^\"\n]*\"|«[^«»\n]*»|“[^“”\n]*”")
 THOUSANDS = re.compile(r"(?<=\d)[\s,.'’](?=\d{3}(?!\d))")  # what stands between groups of digits
-LONE_PERCENT = re.compile(r"(?<!\d)(?<!\d\s)%")
+LONE_PERCENT = re.compile(r"(?<![\d\0])(?<![\d\0]\s)%")  # a number may be a span
 BLANK = r"(?:\s|\*|<[^<>]*>)+"  # also a tag
 REPEATED = re.compile(rf"\b(?!nous|vous)([^\W\d_]{{4,}}){BLANK}\1\b", re.IGNORECASE)
 # The same with small words between: "formulaire de formulaire".
@@ -50,11 +50,15 @@ FEATURES: list[tuple[str, Callable[[str], Any]]] = [
 ]
 NAME = re.compile(r"[./-]*(?:[^\W_][./-]*)+")  # which a translation may have for itself
 ADDED = re.compile("[*`]")  # of RST and Markdown; a model of documentation writes them into other texts, too
+# A word with one capital, and what sentences have, but not titles.
+TITLE_WORD = re.compile(r"(?<![\w.&/-])[A-Z][a-z]+(?![\w-])")
+SENTENCE_SIGN = re.compile(r"[.:!?;,](?: |\Z)")
 BEGINNING = re.compile(r"((?:[\"'*(«“)\s]|⟦\d⟧)*)([^\W\d_]*)")  # and the first word
 STAR_RUN = re.compile(r"\*+")
 SIGNS = "*`[]{}|$\\<>_#=%@+~^&"  # of markup and code
 # &File, E&xit and _Open, but not &amp; and &x
 ACCELERATOR = re.compile(r"(?:(?<![\w&`])&(?=\w\w)|(?<=[a-zA-Z])&(?=[a-z]))(?!#?\w+;)|(?<![\w*`\\])_(?=[A-Z])")
+INSIDE = re.compile(r"\b[A-Z][a-z]*_[a-z]+\b")  # C_lose, Full_screen
 LABEL_WORDS = 5  # at most, of a text that may be a label of a menu or a button
 # A blank behind an opening mark or tag, or before an end tag.
 OPENED = re.compile(
@@ -104,12 +108,13 @@ class Piece:
         counts: for each number in ``counted`` that stands for a placeholder, the symbol in ``masked`` that does.
         emphasis: what begins and ends emphasis in ``masked``: two symbols, or three stars twice.
         spans: what the symbols in ``masked`` stand for.
+        is_title: ``masked`` is no sentence, and all its long words have capitals, as in titles and labels of English.
     """
 
     def __init__(self, text: str, reader: Reader = Reader()) -> None:
         self.text, self._reader = text, reader
         self._from, self._to = (HABITS.get(language, Habits()) for language in reader.languages)
-        self._label = _accelerator(text) if reader.masks else ""
+        self._label = _accelerator(text, reader.words[0] or ()) if reader.masks else ""
         self._plain = reader.terms.put_into(text.replace(self._label, "", 1) if self._label else text)
         found = scan(self._plain, *reader.what_is_kept)
         places = found.kept if reader.masks else [(start, end) for _, start, end in found.constructs]
@@ -117,6 +122,9 @@ class Piece:
         self._rest = hide(self._plain, places).strip()
         self._terms = TERM.findall(text)
         self.masked, self.spans = found.mask() if reader.masks else (self._plain, [])
+        long = [word for word in re.findall(r"[^\W\d_]{4,}", self.masked) if not word.isupper()]
+        capitals = not SENTENCE_SIGN.search(self.masked) and not self._from.has_capital_nouns
+        self.is_title = capitals and len(long) > 1 and all(word[0].isupper() for word in long)
         numbered, attached = dict(zip(SYMBOLS, self.spans)), ATTACHED.findall(self.masked)
         self._attached = [symbol for symbol in numbered if self.masked.count(symbol) == attached.count(symbol)]
         self.counts: dict[str, str] = {}
@@ -190,9 +198,10 @@ class Piece:
     def _with_first_letter(self, text: str) -> str:
         """The text with its first letter as that of the source, where both begin with a word, or with as many spans."""
         (before, source), (start, word) = (BEGINNING.match(side).groups() for side in (self.masked, text))
-        if start.count("⟦") != before.count("⟦"):
+        is_beginning = self.is_title and "⟦" not in start
+        if start.count("⟦") != before.count("⟦") and not is_beginning:
             return text
-        if source[:1].isupper() and word[:1].islower():
+        if (source[:1].isupper() or is_beginning) and word[:1].islower():
             return start + word[0].upper() + text[len(start) + 1 :]
         if source[:1].islower() and word[1:].islower() and word not in self.text:
             return start + word[0].lower() + text[len(start) + 1 :]
@@ -315,11 +324,15 @@ def _compare_spans(wanted: Sequence[str], found: Sequence[str], text: str) -> li
     return faults or ["has directives in another order"] * (order != other)
 
 
-def _accelerator(text: str) -> str:
-    """The sign before the key of a menu's label; empty if the text is no label or has no such sign."""
+def _accelerator(text: str, words: Container[str]) -> str:
+    """The sign before the key of a menu's label; empty if the text is no label or has no such sign.
+
+    A ``_`` inside a word is such a sign if the word without it is one of ``words``.
+    """
     end = text.rstrip()[-3:]
     if len(text.split()) > LABEL_WORDS or (end != "..." and end.endswith((".", "!", "?"))):
         return ""
-    found = ACCELERATOR.findall(text)
+    inside = [word for word in INSIDE.findall(text) if word.replace("_", "").lower() in words]
+    found = ACCELERATOR.findall(text) or ["_"] * len(inside)
     is_label = len(found) == 1 and text.count(found[0]) == 1
     return found[0] if is_label and (found[0] == "&" or not scan(text.replace(found[0], "")).kept) else ""

@@ -209,6 +209,9 @@ def test_other_encodings_and_numbers_of_forms(tmp_path: Path) -> None:
     assert filled.endswith('\n#, fuzzy\nmsgid "m"\nmsgid_plural "all"\nmsgstr[0] "tous"\n')
     path.write_text(text)
     assert "charset=UTF-8" in fill(path, *["猫"] * 4).decode()
+    path.write_text(text.replace("iso-8859-1", 'CHARSET\\n"\n"Language: \\n"\n"Plural-Forms: nplurals=INTEGER;'))
+    header = 'charset=UTF-8\\n"\n"Language: fr\\n"\n"Plural-Forms: nplurals=2; plural=(n > 1);'
+    assert header in fill(path, *["chat"] * 4).decode()
     (tmp_path / "a.ts").write_text(CATS)
     assert read_document(tmp_path / "a.ts").source == "", "no language is named"
     (xliff := tmp_path / "a.xlf").write_bytes(XLIFF.replace("UTF-8", "UTF-16").encode("utf-16"))

@@ -62,3 +62,5 @@ def test_the_languages_and_the_health_of_the_server(client: TestClient) -> None:
     english, french = {"code": "en", "name": "English"}, {"code": "fr", "name": "French"}
     assert client.get("/languages").json() == [{**english, "targets": ["fr"]}, {**french, "targets": []}]
     assert client.get("/health").json() == {"status": "ok"}
+    answer = client.post("/translate?q=The+dog+sleeps.&source=en&target=fr")  # of deep-translator
+    assert answer.json()["translatedText"] == "le chien dort."

@@ -149,6 +149,11 @@ def test_a_model_reads_and_writes_markup_as_symbols() -> None:
     assert [word for word in target if word in SYMBOLS] == ["⟦2⟧", "⟦1⟧"]
     assert model.decode(target, source) == "les %s de ``g(1)``"
 
+    source = model.read_source("Reset the Password in Windows")
+    assert source.words == model.read_source("Reset the password in Windows").words
+    assert Piece("`a` Reset Password", model.reader).restore("mot de passe ⟦1⟧") == "Mot de passe `a`"
+    assert model.translate("⟦1⟧") == "⟦1⟧"  # nothing is left to translate
+
     source = model.read_source("CALL THE METHOD ``g(1)``")  # in capitals, but for markup
     assert source.words == model.read_source("Call the method ``g(1)``").words
     assert model.decode(model.read_target("LA MÉTHODE ``g(1)``", source), source) == "LA MÉTHODE ``g(1)``"

@@ -43,6 +43,7 @@ CLAUSES = [f"{{a{number}}} or {{b{number}}}," for number in range(6)]  # over 9 
         (":rocket: Get it", ["Get it"]),
         (".. note:: A b", ["A b"]),
         ("\\param[in] name A b", ["A b"]),
+        ("Use (-d|-D) to | Go", ["Use (-d|-D) to", "Go"]),
         ("cat - concatenate files", ["concatenate files"]),
         ("**Find it**", ["Find it"]),
         ("**kwargs**", ["**kwargs**"]),

@@ -27,6 +27,8 @@ def faults(source: str, translation: str, reader: Reader = FRENCH) -> list[str]:
         ("A [c] d", "Un c", "Un [c] d", "lacks ["),
         ("Incorrect value of %s", "Valeur correcte de %s", "Valeur incorrecte de %s", "has no negation"),
         ("Can't open it", "Peut-être ouvert", "Impossible de l'ouvrir", "has no negation"),
+        ("Whether or not it is", "Si c'est ou n'est pas", "Si c'est ou non", "adds a negation"),
+        ("At 100%, it is", "À 100, c'est %", "À 100 %, c'est", "has % away from its number"),
         ("Never share `not`", "partage `not`", "Ne partagez pas `not`", "has no negation"),
         ("If it is missing", "S'il n'est pas manquant", "S'il est manquant", "adds a negation"),
         ("Delete the form", "Supprimer le formulaire du formulaire", "Supprimer le formulaire", "repeats formulaire"),
@@ -96,6 +98,12 @@ def test_text_is_masked_and_restored(source: str, masked: str, written: str, res
     piece = Piece(source, FRENCH)
     assert piece.masked == masked
     assert piece.restore(written) == restored
+
+
+def test_an_accelerator_may_stand_inside_a_word_that_is_known() -> None:
+    piece = Piece("C_lose All", Reader(("en", "fr"), words=({"close"}, None)))
+    assert (piece.masked, piece.restore("Tout fermer")) == ("Close All", "_Tout fermer")
+    assert Piece("My_var Is", Reader(words=({"close"}, None))).masked == "⟦1⟧ Is"
 
 
 def test_a_model_without_symbols_reads_and_writes_a_label_as_it_is() -> None:
