@@ -43,6 +43,11 @@ CONTROL = r"""@[a-z]+(?:\sif)?\s?(?:\((?:[^()\n]|\([^()\n]{0,200}\)){0,200}\)(?:
 # POD's X<text>, Texinfo's @name{text}, LaTeX's \name{text}, AsciiDoc's name:target[text].
 MACRO = r"""(?<![\w>])[A-Z]<(?!/)(?:[^<>\n]|[A-Z]<[^<>\n]*>)*> | [@\\][a-zA-Z]+\{[^{}\n]*\}
     | \b[a-z]+:{1,2}[^\s\[\]]{0,80}\[[^\[\]\n]*\]"""
+# Up to three words of a command, before what is no sentence.
+COMMAND = r"[a-z][\w.-]*(?:\ [a-z][\w-]*){0,2}\ (?![^\n]*,\ )(?!(?:[^\n]*\ )?[a-z]{2,}\ [a-z]{2,}(?:\ |$))"
+# 'git add' [-v] [<file>], git add [-v] [<file>], and in a line that is indented: git add -v
+USAGE = rf"""\A(?P<mark>\*\*|['_`])[a-z][\w\ -]*(?P=mark)\ \[(?=[*<_-])[^\n]*\Z | \A{COMMAND}(?=[^\n]*\[[<-])[^\n]*\Z
+    | (?m:^(?:\ {{4,}}|\t){COMMAND}(?=[^\n]*(?<!\S)--?[a-zA-Z])[^\n]*$)"""
 SCRIPT = r"<%(?:[^%<]|<(?!%)|%(?!>))*%>"  # of ERB and EJS
 # $x^2$, and x = 2 * y.
 FORMULA = r"""(?<![\w$])\${1,2}(?=[^$\n]*[\\^_=])[^$\s](?:[^$\n]*[^$\s])?\${1,2}(?![\w({])
@@ -62,7 +67,7 @@ KEPT, SHOWN, PART, BOUNDARY = "KEPT", "SHOWN", "PART", "BOUNDARY"
 TABLE = [
     ("symbol", KEPT, r"⟦\d+⟧"),
     ("format", KEPT, r"\A(?:(?P<letter>[a-zA-Z])(?P=letter){0,4}(?:[\s/.,:-]+|\Z)){2,12}\Z"),  # of a date: h:mm a
-    ("usage", KEPT, r"\A(?P<mark>\*\*|['_`])[a-z][\w\ -]*(?P=mark)\ \[(?=[*<_-])[^\n]*\Z"),  # 'git add' [-v] [<file>]
+    ("usage", KEPT, USAGE),
     ("prompt", KEPT, r"(?m:^\$\ (?=[^\n]*(?:[/=|&_<>]|\s-|\.\w))[a-z./][^\n]*)"),  # a command with a sign of code
     ("code", KEPT, r"```(?:[^`]|`(?!``))*``` | ``(?:[^`]|`(?!`))+``"),
     ("role", KEPT, rf"(?!:(?:{LABELS}):){ROLE}`[^`<>]+` | \{{[\w:+-]{{1,40}}\}}`(?:[^`<>]+`|(?=[^`<>]+<[^`<>]+>`))"),

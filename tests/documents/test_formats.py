@@ -139,7 +139,7 @@ def fill(path: Path, *translations: str) -> bytes:
     for unit in document.units:
         if not any(unit.targets):
             unit.fill([next(texts) for _ in unit.sources] if translations else [*map(shout, unit.sources)])
-    path.write_bytes(bytes(document.store))
+    path.write_bytes(document.write("fr"))
     return path.read_bytes()
 
 
