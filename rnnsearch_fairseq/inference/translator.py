@@ -48,7 +48,8 @@ class Source(NamedTuple):
     ``words`` are the model's, ``ids`` ``(S,)`` their ids with end-of-sentence, and ``tree`` is the parse or None.
     ``piece`` is the text; None: the user gave words, and a translation is words with blanks between. ``in_capitals``:
     the piece was in capitals, is read in lower case, since its words then have fewer subwords, and its translation is
-    written in capitals. ``counted`` is the piece once more, with numbers (``has_numbers``) in place of placeholders.
+    written in capitals. ``counted`` is the piece once more: with numbers (``has_numbers``) in place of placeholders, or
+    a single word with a small letter, in case that the model leaves it as it is.
     """
 
     words: list[str]
@@ -235,6 +236,8 @@ class Translator:
             source = self._encode(piece.masked, piece, where)
             if piece.counted is not None:
                 source = source._replace(counted=self._encode(piece.counted, piece, where)._replace(has_numbers=True))
+            elif TITLE_WORD.fullmatch(word := piece.masked) and self._count_pieces(word.lower()) < math.inf:
+                source = source._replace(counted=self._encode(word.lower(), piece, where))
         if (parse or "").strip() in ("", NO_PARSE):
             return source
         if not self.reads_trees:
@@ -250,18 +253,18 @@ class Translator:
         return Source(words, self.source_vocabulary.encode(words), None, piece, in_capitals)
 
     def _without_capitals(self, title: str) -> str:
-        """A title in small letters, but for its first word, and for words with fewer pieces in capitals: for names."""
-
-        def count_pieces(word: str) -> float:
-            pieces = self.source_codec.encode(word)
-            return math.inf if UNK in self.source_vocabulary.encode(pieces).tolist() else len(pieces)
+        """A title in small letters, but for its first word, and for words with fewer pieces with a capital: names."""
 
         def lower(found: re.Match[str]) -> str:
-            word, small = found[0], count_pieces(found[0].lower())
-            is_common = small == 1 or small < count_pieces(word)
+            word, small = found[0], self._count_pieces(found[0].lower())
+            is_common = small == 1 or small < self._count_pieces(word)
             return word.lower() if is_common and LETTER.search(title).start() < found.start() else word
 
         return TITLE_WORD.sub(lower, title)
+
+    def _count_pieces(self, word: str) -> float:
+        pieces = self.source_codec.encode(word)
+        return math.inf if UNK in self.source_vocabulary.encode(pieces).tolist() else len(pieces)
 
     def read_target(self, sentence: str, source: Source, where: str = "the translation") -> list[str]:
         """Split a translation of ``source`` into words, as :meth:`read_source` did with the source."""
@@ -303,12 +306,16 @@ class Translator:
     def _search_batch(
         self, search: BeamSearch, sources: Sequence[Source], nbest: int, on_step: OnStep | None
     ) -> Iterator[list[AlignedPair]]:
-        """Yield up to ``nbest`` translations of each source, those with numbers before those with placeholders."""
+        """Yield up to ``nbest`` translations of each source.
+
+        Those with numbers come before those with placeholders, and those of a word with a small letter before those of
+        the word with a capital if these begin with the word itself.
+        """
         together = [*sources, *(source.counted for source in sources if source.counted is not None)]
         words, forest = self._pad(together)
         hypotheses = search.search(self._model, words, forest, on_step)
         beams = [self._make_pairs(*beam, words.size(1)) for beam in zip(together, hypotheses)]
-        with_numbers = iter(beams[len(sources) :])
+        others = iter(beams[len(sources) :])
         for source, beam in zip(sources, beams):
             if source.piece is None:
                 yield [*islice(beam, nbest)]
@@ -316,7 +323,12 @@ class Translator:
             if not LETTER.search(source.piece.masked):  # a name alone
                 yield [self._copy(source.piece.masked, source.piece.restore(source.piece.masked))]
                 continue
-            beam = beam if source.counted is None else chain(next(with_numbers), beam)
+            if source.counted is not None and source.counted.has_numbers:
+                beam = chain(next(others), beam)
+            elif source.counted is not None:
+                first = next(beam)
+                beams = ([first], beam, next(others)) if first.text != source.piece.text else (next(others), [first])
+                beam = chain(*beams)
             ranked = source.piece.choose(beam, nbest, attrgetter("text"))
             yield [replace(pair, faults=faults) for pair, faults in ranked]
 

@@ -232,11 +232,15 @@ class Piece:
     ) -> list[tuple[Any, list[str]]]:
         """The ``nbest`` translations with the fewest faults, and their faults; faults of spans count first.
 
-        Equal translations stay in their order. With ``nbest`` 1, the first translation without a fault is taken.
+        Of two with one text, the first is taken. With as many faults, translations stay in their order. With ``nbest``
+        1, the first translation without a fault is taken.
         ``text`` is the text of a translation.
         """
-        rated = []
+        rated, seen = [], set()
         for translation in translations:
+            if text(translation) in seen:
+                continue
+            seen.add(text(translation))
             spans, others = self.find_faults(text(translation))
             rated.append((len(spans), len(others), translation, spans + others))
             if nbest == 1 and not spans + others:
