@@ -27,7 +27,8 @@ from rnnsearch_fairseq.search import BeamSearch, Hypothesis, OnStep, SearchModel
 from rnnsearch_fairseq.text.codec import make_codecs
 from rnnsearch_fairseq.text.markup import LETTER, known_characters, mask
 from rnnsearch_fairseq.text.passage import Passage
-from rnnsearch_fairseq.text.piece import TITLE_WORD, Piece, Reader
+from rnnsearch_fairseq.text.piece import BEGINNING, TITLE_WORD, Piece, Reader
+from rnnsearch_fairseq.text.preparation import WORD
 from rnnsearch_fairseq.text.sentences import combine
 from rnnsearch_fairseq.text.trees import NO_PARSE, read_parse
 from rnnsearch_fairseq.text.words import END
@@ -48,8 +49,7 @@ class Source(NamedTuple):
     ``words`` are the model's, ``ids`` ``(S,)`` their ids with end-of-sentence, and ``tree`` is the parse or None.
     ``piece`` is the text; None: the user gave words, and a translation is words with blanks between. ``in_capitals``:
     the piece was in capitals, is read in lower case, since its words then have fewer subwords, and its translation is
-    written in capitals. ``counted`` is the piece once more: with numbers (``has_numbers``) in place of placeholders, or
-    a single word with a small letter, in case that the model leaves it as it is.
+    written in capitals. ``counted`` is the piece once more, with numbers (``has_numbers``) in place of placeholders.
     """
 
     words: list[str]
@@ -236,8 +236,6 @@ class Translator:
             source = self._encode(piece.masked, piece, where)
             if piece.counted is not None:
                 source = source._replace(counted=self._encode(piece.counted, piece, where)._replace(has_numbers=True))
-            elif TITLE_WORD.fullmatch(word := piece.masked) and self._count_pieces(word.lower()) < math.inf:
-                source = source._replace(counted=self._encode(word.lower(), piece, where))
         if (parse or "").strip() in ("", NO_PARSE):
             return source
         if not self.reads_trees:
@@ -287,11 +285,15 @@ class Translator:
         sources = [source for text in texts for source in text.sources]
         search = make_search(options or self.options)
         self._warn_of_missing_trees(sources)
-        chosen: dict[int, list[AlignedPair]] = {}
-        # Translations are chosen after each batch, since the beams of all batches would take much more memory.
-        for batch in batches([len(source.ids) * (1 if source.counted is None else 2) for source in sources]):
-            chosen |= zip(batch, self._search_batch(search, [sources[place] for place in batch], nbest, on_step))
-        following = (chosen[place] for place in range(len(sources)))
+        chosen = self._search_sources(search, sources, nbest, on_step)
+        kept = [self._kept_first_word(source, best.text) for source, (best, *_) in zip(sources, chosen)]
+        small = [self._read_small(source) for source, word in zip(sources, kept) if word]
+        places = [place for place, word in enumerate(kept) if word]
+        for place, pairs in zip(places, self._search_sources(search, small, nbest, on_step)):
+            is_gone = kept[place] not in WORD.findall(pairs[0].text)
+            if is_gone and len(pairs[0].faults) <= len(chosen[place][0].faults):
+                chosen[place] = [*pairs, *chosen[place]][:nbest]
+        following = iter(chosen)
         joined = [self._join(text, [next(following) for _ in text.sources]) for text in texts]
         again = [n for n, text in enumerate(texts) if text.passage.has_inline and joined[n][0].faults]
         if again:  # without the elements in the sentences around them
@@ -303,19 +305,44 @@ class Translator:
                     joined[n] = pairs
         return joined
 
+    def _search_sources(
+        self, search: BeamSearch, sources: Sequence[Source], nbest: int, on_step: OnStep | None
+    ) -> list[list[AlignedPair]]:
+        chosen: dict[int, list[AlignedPair]] = {}
+        # Translations are chosen after each batch, since the beams of all batches would take much more memory.
+        for batch in batches([len(source.ids) * (1 if source.counted is None else 2) for source in sources]):
+            chosen |= zip(batch, self._search_batch(search, [sources[place] for place in batch], nbest, on_step))
+        return [chosen[place] for place in range(len(sources))]
+
+    def _kept_first_word(self, source: Source, translation: str) -> str:
+        """The first word of a source if it stays in the translation, although it may have a capital for its place only.
+
+        With a small letter it has fewer pieces, or, as the whole text, no more.
+        """
+        if source.piece is None or source.in_capitals:
+            return ""
+        masked = source.piece.masked
+        word = TITLE_WORD.match(masked, BEGINNING.match(masked).end(1))
+        if not word or word[0] not in WORD.findall(translation):
+            return ""
+        small, large = self._count_pieces(word[0].lower()), self._count_pieces(word[0])
+        return word[0] * (small < large or (small == large and word[0] == masked))
+
+    def _read_small(self, source: Source) -> Source:
+        """The source with a small first letter."""
+        before, word = BEGINNING.match(source.piece.masked).groups()
+        text = source.piece.masked[len(before + word) :]
+        return self._encode(before + word.lower() + text, source.piece, "the text")
+
     def _search_batch(
         self, search: BeamSearch, sources: Sequence[Source], nbest: int, on_step: OnStep | None
     ) -> Iterator[list[AlignedPair]]:
-        """Yield up to ``nbest`` translations of each source.
-
-        Those with numbers come before those with placeholders, and those of a word with a small letter before those of
-        the word with a capital if these begin with the word itself.
-        """
+        """Yield up to ``nbest`` translations of each source, those with numbers before those with placeholders."""
         together = [*sources, *(source.counted for source in sources if source.counted is not None)]
         words, forest = self._pad(together)
         hypotheses = search.search(self._model, words, forest, on_step)
         beams = [self._make_pairs(*beam, words.size(1)) for beam in zip(together, hypotheses)]
-        others = iter(beams[len(sources) :])
+        with_numbers = iter(beams[len(sources) :])
         for source, beam in zip(sources, beams):
             if source.piece is None:
                 yield [*islice(beam, nbest)]
@@ -323,12 +350,7 @@ class Translator:
             if not LETTER.search(source.piece.masked):  # a name alone
                 yield [self._copy(source.piece.masked, source.piece.restore(source.piece.masked))]
                 continue
-            if source.counted is not None and source.counted.has_numbers:
-                beam = chain(next(others), beam)
-            elif source.counted is not None:
-                first = next(beam)
-                beams = ([first], beam, next(others)) if first.text != source.piece.text else (next(others), [first])
-                beam = chain(*beams)
+            beam = beam if source.counted is None else chain(next(with_numbers), beam)
             ranked = source.piece.choose(beam, nbest, attrgetter("text"))
             yield [replace(pair, faults=faults) for pair, faults in ranked]
 
