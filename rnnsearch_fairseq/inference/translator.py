@@ -233,7 +233,9 @@ class Translator:
             source = Source(words, self.source_vocabulary.encode(words))
         else:
             piece = Piece(sentence, self.reader)
-            source = self._encode(piece.masked, piece, where)
+            # The words of a parse are those of the text.
+            is_title = piece.is_title and (parse or "").strip() in ("", NO_PARSE)
+            source = self._encode(self._without_capitals(piece.masked) if is_title else piece.masked, piece, where)
             if piece.counted is not None:
                 source = source._replace(counted=self._encode(piece.counted, piece, where)._replace(has_numbers=True))
         if (parse or "").strip() in ("", NO_PARSE):
@@ -243,7 +245,6 @@ class Translator:
         return source._replace(tree=read_parse(parse, source.words, where, self.source_codec.preparation.lowercase))
 
     def _encode(self, text: str, piece: Piece, where: str) -> Source:
-        text = self._without_capitals(text) if piece.is_title else text
         words = _check_length(self.source_codec.encode(text), where)
         lower = self.source_codec.encode(text.capitalize()) if text.isupper() else words
         in_capitals = len(lower) < len(words)
@@ -319,7 +320,7 @@ class Translator:
 
         With a small letter it has fewer pieces, or, as the whole text, no more.
         """
-        if source.piece is None or source.in_capitals:
+        if source.piece is None or source.in_capitals or source.tree is not None:
             return ""
         masked = source.piece.masked
         word = TITLE_WORD.match(masked, BEGINNING.match(masked).end(1))
@@ -331,8 +332,8 @@ class Translator:
     def _read_small(self, source: Source) -> Source:
         """The source with a small first letter."""
         before, word = BEGINNING.match(source.piece.masked).groups()
-        text = source.piece.masked[len(before + word) :]
-        return self._encode(before + word.lower() + text, source.piece, "the text")
+        text = before + word.lower() + source.piece.masked[len(before + word) :]
+        return self._encode(self._without_capitals(text) if source.piece.is_title else text, source.piece, "the text")
 
     def _search_batch(
         self, search: BeamSearch, sources: Sequence[Source], nbest: int, on_step: OnStep | None

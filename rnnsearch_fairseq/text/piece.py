@@ -45,6 +45,7 @@ ENDS = ".!?:;,…"
 # What both sides have alike, and the fault where they have not.
 FEATURES: list[tuple[str, Callable[[str], Any]]] = [
     ("has % away from its number", lambda rest: len(LONE_PERCENT.findall(rest))),
+    ("has a bracket without its pair", lambda rest: rest.count("(") - rest.count(")")),
     ("has other quotation marks", lambda rest: len(QUOTED.findall(rest))),
     ("ends with another sign", lambda rest: rest[-1:] if rest[-1:] in ENDS else ""),
 ]

@@ -23,6 +23,7 @@ def faults(source: str, translation: str, reader: Reader = FRENCH) -> list[str]:
         ("A 2048-bit key", "Clé de 20 48 bits", "Clé de 2048 bits", "has other numbers"),
         ("It has 95 % intervals", "95 intervalles %", "intervalles à 95 %", "has % away from its number"),
         ("%d of %s", "%s de %d", "%d de %s", "has directives in another order"),
+        ("A (b, c) of it", "Un b, c) de", "Un (b, c) de", "has a bracket without its pair"),
         ("Run 'a b'", "Lancer 'a b", "Lancer « a b »", "has other quotation marks"),
         ("A [c] d", "Un c", "Un [c] d", "lacks ["),
         ("Incorrect value of %s", "Valeur correcte de %s", "Valeur incorrecte de %s", "has no negation"),
