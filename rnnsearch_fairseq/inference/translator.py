@@ -262,8 +262,10 @@ class Translator:
         return TITLE_WORD.sub(lower, title)
 
     def _count_pieces(self, word: str) -> float:
-        pieces = self.source_codec.encode(word)
-        return math.inf if UNK in self.source_vocabulary.encode(pieces).tolist() else len(pieces)
+        """How many pieces a word has; infinitely many if it is unknown."""
+        pieces, words = self.source_codec.encode(word), self.reader.words[0]
+        is_unknown = words is not None and WORD.fullmatch(word) and word.lower() not in words
+        return math.inf if is_unknown or UNK in self.source_vocabulary.encode(pieces).tolist() else len(pieces)
 
     def read_target(self, sentence: str, source: Source, where: str = "the translation") -> list[str]:
         """Split a translation of ``source`` into words, as :meth:`read_source` did with the source."""
@@ -327,7 +329,7 @@ class Translator:
         if not word or word[0] not in WORD.findall(translation):
             return ""
         small, large = self._count_pieces(word[0].lower()), self._count_pieces(word[0])
-        return word[0] * (small < large or (small == large and word[0] == masked))
+        return word[0] * (small < large or (small == large < math.inf and word[0] == masked))
 
     def _read_small(self, source: Source) -> Source:
         """The source with a small first letter."""
