@@ -18,7 +18,8 @@ from pathlib import Path
 from rnnsearch_fairseq.command_line import make_parser
 from rnnsearch_fairseq.inference.loading import model_files
 from rnnsearch_fairseq.inference.options import add_model_options
-from rnnsearch_fairseq.inference.translator import Source, Translator, load
+from rnnsearch_fairseq.inference.reading import Source
+from rnnsearch_fairseq.inference.translator import Translator, load
 from rnnsearch_fairseq.output import check_not_input, open_output
 from rnnsearch_fairseq.text.lines import check_text_files, read_pairs
 

@@ -1,10 +1,8 @@
 """Translate, score and align text from Python, without fairseq."""
 
 import logging
-import math
 import os
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from functools import partial
 from itertools import chain, islice
@@ -19,15 +17,16 @@ from torch.nn.utils.rnn import pad_sequence
 from rnnsearch_fairseq.errors import InputError, quote
 from rnnsearch_fairseq.inference.aligned_pairs import AlignedPair, join_pairs
 from rnnsearch_fairseq.inference.loading import Member, load_members
+from rnnsearch_fairseq.inference.reading import PieceReader, Source, check_length
 from rnnsearch_fairseq.inference.scoring import batches, score_batch
-from rnnsearch_fairseq.modules.forest import Tree, build_forest
+from rnnsearch_fairseq.modules.forest import build_forest
 from rnnsearch_fairseq.modules.symbols import PAD, UNK
 from rnnsearch_fairseq.modules.tree_lstm import Forest
 from rnnsearch_fairseq.search import BeamSearch, Hypothesis, OnStep, SearchModel, SearchOptions, make_search
 from rnnsearch_fairseq.text.codec import make_codecs
 from rnnsearch_fairseq.text.markup import LETTER, known_characters, mask
 from rnnsearch_fairseq.text.passage import Passage
-from rnnsearch_fairseq.text.piece import BEGINNING, TITLE_WORD, Piece, Reader
+from rnnsearch_fairseq.text.piece import Piece, Reader
 from rnnsearch_fairseq.text.preparation import WORD
 from rnnsearch_fairseq.text.sentences import combine
 from rnnsearch_fairseq.text.trees import NO_PARSE, read_parse
@@ -36,29 +35,10 @@ from rnnsearch_fairseq.text.words import END
 logger = logging.getLogger(__name__)
 
 MAX_CHARACTERS = 100_000  # in a text
-MAX_SENTENCE_WORDS = 1_023  # in a sentence, or in a word that no blank divides
 # A process that is forked lacks the threads that PyTorch has started, and would wait for them without end.
 os.register_at_fork(after_in_child=lambda: torch.set_num_threads(1))
 Texts = Sequence[str] | str
 Trees = Sequence[str | None] | str | None
-
-
-class Source(NamedTuple):
-    """A sentence, or a piece of a text, as the model reads it.
-
-    ``words`` are the model's, ``ids`` ``(S,)`` their ids with end-of-sentence, and ``tree`` is the parse or None.
-    ``piece`` is the text; None: the user gave words, and a translation is words with blanks between. ``in_capitals``:
-    the piece was in capitals, is read in lower case, since its words then have fewer subwords, and its translation is
-    written in capitals. ``counted`` is the piece once more, with numbers (``has_numbers``) in place of placeholders.
-    """
-
-    words: list[str]
-    ids: Tensor
-    tree: Tree | None = None
-    piece: Piece | None = None
-    in_capitals: bool = False
-    has_numbers: bool = False
-    counted: "Source | None" = None
 
 
 class Text(NamedTuple):
@@ -134,6 +114,7 @@ class Translator:
         preparations = self.source_codec.preparation, self.target_codec.preparation
         known, words = known_characters(self.source_vocabulary.symbols), tuple(p.known_words() for p in preparations)
         self.reader = Reader(text.languages, known, words, preparations[0].markup)
+        self._piece_reader = PieceReader(self.source_codec, self.source_vocabulary, words[0])
         if device == "auto":
             device = "cuda" if torch.cuda.is_available() else "cpu"
         try:
@@ -229,52 +210,25 @@ class Translator:
         text. An InputError if the sentence is too long, or the parse has other words.
         """
         if prepared or self._reads_words:
-            words = _check_length(sentence.split(), where)
+            words = check_length(sentence.split(), where)
             source = Source(words, self.source_vocabulary.encode(words))
         else:
-            piece = Piece(sentence, self.reader)
-            # The words of a parse are those of the text.
-            is_title = piece.is_title and (parse or "").strip() in ("", NO_PARSE)
-            source = self._encode(self._without_capitals(piece.masked) if is_title else piece.masked, piece, where)
-            if piece.counted is not None:
-                source = source._replace(counted=self._encode(piece.counted, piece, where)._replace(has_numbers=True))
+            has_parse = (parse or "").strip() not in ("", NO_PARSE)
+            source = self._piece_reader.read(Piece(sentence, self.reader), where, has_parse)
         if (parse or "").strip() in ("", NO_PARSE):
             return source
         if not self.reads_trees:
             raise InputError(f"{where}: the model reads no trees; leave the parse out")
         return source._replace(tree=read_parse(parse, source.words, where, self.source_codec.preparation.lowercase))
 
-    def _encode(self, text: str, piece: Piece, where: str) -> Source:
-        words = _check_length(self.source_codec.encode(text), where)
-        lower = self.source_codec.encode(text.capitalize()) if text.isupper() else words
-        in_capitals = len(lower) < len(words)
-        words = lower if in_capitals else words
-        return Source(words, self.source_vocabulary.encode(words), None, piece, in_capitals)
-
-    def _without_capitals(self, title: str) -> str:
-        """A title in small letters, but for its first word, and for words with fewer pieces with a capital: names."""
-
-        def lower(found: re.Match[str]) -> str:
-            word, small = found[0], self._count_pieces(found[0].lower())
-            is_common = small == 1 or small < self._count_pieces(word)
-            return word.lower() if is_common and LETTER.search(title).start() < found.start() else word
-
-        return TITLE_WORD.sub(lower, title)
-
-    def _count_pieces(self, word: str) -> float:
-        """How many pieces a word has; infinitely many if it is unknown."""
-        pieces, words = self.source_codec.encode(word), self.reader.words[0]
-        is_unknown = words is not None and WORD.fullmatch(word) and word.lower() not in words
-        return math.inf if is_unknown or UNK in self.source_vocabulary.encode(pieces).tolist() else len(pieces)
-
     def read_target(self, sentence: str, source: Source, where: str = "the translation") -> list[str]:
         """Split a translation of ``source`` into words, as :meth:`read_source` did with the source."""
         if source.piece is None:
-            return _check_length(sentence.split(), where)
+            return check_length(sentence.split(), where)
         masked = mask(sentence, source.piece.spans, *self.reader.what_is_kept)
         if source.in_capitals and masked.isupper():
             masked = masked.capitalize()
-        return _check_length(self.target_codec.encode(masked), where)
+        return check_length(self.target_codec.encode(masked), where)
 
     def search(
         self, texts: Sequence[Text], options: SearchOptions | None = None, nbest: int = 1, on_step: OnStep | None = None
@@ -289,13 +243,7 @@ class Translator:
         search = make_search(options or self.options)
         self._warn_of_missing_trees(sources)
         chosen = self._search_sources(search, sources, nbest, on_step)
-        kept = [self._kept_first_word(source, best.text) for source, (best, *_) in zip(sources, chosen)]
-        small = [self._read_small(source) for source, word in zip(sources, kept) if word]
-        places = [place for place, word in enumerate(kept) if word]
-        for place, pairs in zip(places, self._search_sources(search, small, nbest, on_step)):
-            is_gone = kept[place] not in WORD.findall(pairs[0].text)
-            if is_gone and len(pairs[0].faults) <= len(chosen[place][0].faults):
-                chosen[place] = [*pairs, *chosen[place]][:nbest]
+        self._search_again(search, sources, chosen, nbest, on_step)
         following = iter(chosen)
         joined = [self._join(text, [next(following) for _ in text.sources]) for text in texts]
         again = [n for n, text in enumerate(texts) if text.passage.has_inline and joined[n][0].faults]
@@ -317,25 +265,28 @@ class Translator:
             chosen |= zip(batch, self._search_batch(search, [sources[place] for place in batch], nbest, on_step))
         return [chosen[place] for place in range(len(sources))]
 
-    def _kept_first_word(self, source: Source, translation: str) -> str:
-        """The first word of a source if it stays in the translation, although it may have a capital for its place only.
+    def _search_again(
+        self,
+        search: BeamSearch,
+        sources: Sequence[Source],
+        chosen: list[list[AlignedPair]],
+        nbest: int,
+        on_step: OnStep | None,
+    ) -> None:
+        """Search once more, and choose again, where `PieceReader.read_otherwise` has other readings of a source."""
+        best = [pairs[0] for pairs in chosen]
+        others = [self._piece_reader.read_otherwise(source, b.text, bool(b.faults)) for source, b in zip(sources, best)]
+        found = iter(self._search_sources(search, [*chain(*others)], nbest, on_step))
+        for place, readings in enumerate(others):
+            if readings:
+                word = self._piece_reader.kept_first_word(sources[place], best[place].text)
+                pairs = [*chosen[place], *chain.from_iterable(islice(found, len(readings)))]
+                pairs.sort(key=lambda pair: word in WORD.findall(pair.text))
+                chosen[place] = self._choose(sources[place], pairs, nbest)
 
-        With a small letter it has fewer pieces, or, as the whole text, no more.
-        """
-        if source.piece is None or source.in_capitals or source.tree is not None:
-            return ""
-        masked = source.piece.masked
-        word = TITLE_WORD.match(masked, BEGINNING.match(masked).end(1))
-        if not word or word[0] not in WORD.findall(translation):
-            return ""
-        small, large = self._count_pieces(word[0].lower()), self._count_pieces(word[0])
-        return word[0] * (small < large or (small == large < math.inf and word[0] == masked))
-
-    def _read_small(self, source: Source) -> Source:
-        """The source with a small first letter."""
-        before, word = BEGINNING.match(source.piece.masked).groups()
-        text = before + word.lower() + source.piece.masked[len(before + word) :]
-        return self._encode(self._without_capitals(text) if source.piece.is_title else text, source.piece, "the text")
+    def _choose(self, source: Source, pairs: Iterable[AlignedPair], nbest: int) -> list[AlignedPair]:
+        ranked = source.piece.choose(pairs, nbest, attrgetter("text"))
+        return [replace(pair, faults=faults) for pair, faults in ranked]
 
     def _search_batch(
         self, search: BeamSearch, sources: Sequence[Source], nbest: int, on_step: OnStep | None
@@ -354,8 +305,7 @@ class Translator:
                 yield [self._copy(source.piece.masked, source.piece.restore(source.piece.masked))]
                 continue
             beam = beam if source.counted is None else chain(next(with_numbers), beam)
-            ranked = source.piece.choose(beam, nbest, attrgetter("text"))
-            yield [replace(pair, faults=faults) for pair, faults in ranked]
+            yield self._choose(source, beam, nbest)
 
     def _join(self, text: Text, several: Sequence[Sequence[AlignedPair]]) -> list[AlignedPair]:
         """The translations of a text, from those of its pieces; of a piece that has fewer, the last one is repeated."""
@@ -449,9 +399,3 @@ class Translator:
         if self.reads_trees and sources and not self._warned_of_trees and all(one.tree is None for one in sources):
             self._warned_of_trees = True
             logger.warning("the model was trained with trees, and no sentence has one: give parses (trees, --trees)")
-
-
-def _check_length(words: list[str], where: str) -> list[str]:
-    if len(words) > MAX_SENTENCE_WORDS:
-        raise InputError(f"{where} has {len(words):,} words, and at most {MAX_SENTENCE_WORDS:,} are read; split it")
-    return words

@@ -36,12 +36,12 @@ class TextCodec:
                 "give the file that split the training text"
             ) from error
 
-    def encode(self, text: str) -> list[str]:
-        """The words or subwords of a text."""
+    def encode(self, text: str, cut: int = 0) -> list[str]:
+        """The words or subwords of a text; ``cut``: the number of sentencepiece's segmentation, the likeliest is 0."""
         text = self._tokenize(" ".join(INVISIBLE.sub("", text).split()))
         if self.preparation.lowercase:
             text = text.lower()
-        words = self._split(text)
+        words = self._split(text, cut)
         return words if self._knows(words) else self._split(" ".join(map(self._as_known, text.split())))
 
     def decode(self, words: Sequence[str]) -> str:
@@ -85,7 +85,7 @@ def _moses(preparation: Preparation, language: str) -> tuple[Callable[[str], str
     return tokenize, MosesDetokenizer(language).detokenize
 
 
-def _subwords(preparation: Preparation) -> tuple[Callable[[str], list[str]], Callable[[Sequence[str]], list[str]]]:
+def _subwords(preparation: Preparation) -> tuple[Callable[..., list[str]], Callable[[Sequence[str]], list[str]]]:
     """Functions that split text into subwords, and join subwords to words; any exception means damage."""
     if preparation.bpe is not None:
         from subword_nmt.apply_bpe import BPE
@@ -93,7 +93,7 @@ def _subwords(preparation: Preparation) -> tuple[Callable[[str], list[str]], Cal
         with contextlib.redirect_stderr(io.StringIO()):  # subword-nmt prints what it refuses as it stands
             bpe = BPE(io.StringIO(preparation.bpe, newline="\n"), separator=BPE_MARK)
 
-        def split(text: str) -> list[str]:
+        def split(text: str, cut: int = 0) -> list[str]:
             if len(bpe.cache) > MAX_CACHED_WORDS:
                 bpe.cache.clear()
             return bpe.segment(" ".join(text.split())).split()
@@ -104,11 +104,12 @@ def _subwords(preparation: Preparation) -> tuple[Callable[[str], list[str]], Cal
 
         processor = SentencePieceProcessor(model_proto=preparation.sentencepiece)
 
-        def encode(text: str) -> list[str]:
+        def encode(text: str, cut: int = 0) -> list[str]:
             try:
-                return " ".join(processor.encode(text, out_type=str)).split()
+                pieces = processor.nbest_encode(text, nbest_size=cut + 1, out_type=str)[-1] if cut else None
+                return " ".join(pieces or processor.encode(text, out_type=str)).split()
             except (UnicodeError, RuntimeError) as error:  # half of a character, or damage that shows only now
                 raise InputError(f"sentencepiece cannot split the text ({quote(error)}); mend the text") from error
 
         return encode, lambda words: "".join(words).replace("▁", " ").strip().split(" ")
-    return str.split, list
+    return lambda text, cut=0: text.split(), list

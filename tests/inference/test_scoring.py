@@ -9,8 +9,9 @@ import torch
 
 from rnnsearch_fairseq.inference.aligned_pairs import AlignedPair
 from rnnsearch_fairseq.inference.loading import Member
+from rnnsearch_fairseq.inference.reading import Source
 from rnnsearch_fairseq.inference.scoring import MAX_BATCH_SENTENCES, MAX_BATCH_WORDS, batches
-from rnnsearch_fairseq.inference.translator import Source, Translator
+from rnnsearch_fairseq.inference.translator import Translator
 from rnnsearch_fairseq.modules.forest import Tree
 from rnnsearch_fairseq.modules.rnnsearch import RNNsearch, RNNsearchConfig
 from rnnsearch_fairseq.modules.symbols import UNK

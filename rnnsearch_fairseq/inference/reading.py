@@ -1,0 +1,109 @@
+"""Text as a model reads it, and other ways to read it if the translation has a fault."""
+
+import math
+import re
+from collections.abc import Collection
+from typing import NamedTuple
+
+from torch import Tensor
+
+from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.modules.forest import Tree
+from rnnsearch_fairseq.modules.symbols import UNK
+from rnnsearch_fairseq.text.codec import TextCodec
+from rnnsearch_fairseq.text.markup import LETTER
+from rnnsearch_fairseq.text.piece import BEGINNING, TITLE_WORD, Piece
+from rnnsearch_fairseq.text.preparation import WORD
+from rnnsearch_fairseq.text.vocabulary import Vocabulary
+
+MAX_SENTENCE_WORDS = 1_023  # in a sentence, or in a word that no blank divides
+OTHER_CUTS = 2  # into subwords, of a piece whose translation has a fault
+
+
+class Source(NamedTuple):
+    """A sentence, or a piece of a text, as the model reads it.
+
+    ``words`` are the model's, ``ids`` ``(S,)`` their ids with end-of-sentence, and ``tree`` is the parse or None.
+    ``piece`` is the text; None: the user gave words, and a translation is words with blanks between. ``in_capitals``:
+    the piece was in capitals, is read in lower case, since its words then have fewer subwords, and its translation is
+    written in capitals. ``counted`` is the piece once more, with numbers (``has_numbers``) in place of placeholders.
+    """
+
+    words: list[str]
+    ids: Tensor
+    tree: Tree | None = None
+    piece: Piece | None = None
+    in_capitals: bool = False
+    has_numbers: bool = False
+    counted: "Source | None" = None
+
+
+def check_length(words: list[str], where: str) -> list[str]:
+    if len(words) > MAX_SENTENCE_WORDS:
+        raise InputError(f"{where} has {len(words):,} words, and at most {MAX_SENTENCE_WORDS:,} are read; split it")
+    return words
+
+
+class PieceReader:
+    """Reads pieces of text; ``words``: those of the training text in small letters, or None."""
+
+    def __init__(self, codec: TextCodec, vocabulary: Vocabulary, words: Collection[str] | None) -> None:
+        self._codec, self._vocabulary, self._words = codec, vocabulary, words
+
+    def read(self, piece: Piece, where: str = "the text", has_parse: bool = False, cut: int = 0) -> Source:
+        """Split a piece into the model's words; ``cut``: the number of the segmentation, the likeliest one is 0.
+
+        In a title, only the first word and names keep their capitals, unless a parse has the words as they are.
+        """
+        is_title = piece.is_title and not has_parse
+        source = self._encode(self._without_capitals(piece.masked) if is_title else piece.masked, piece, where, cut)
+        if piece.counted is None:
+            return source
+        return source._replace(counted=self._encode(piece.counted, piece, where, cut)._replace(has_numbers=True))
+
+    def read_otherwise(self, source: Source, translation: str, has_faults: bool) -> list[Source]:
+        """The source with a small first letter if `kept_first_word`; cut otherwise if its translation has a fault."""
+        if source.piece is None or source.tree is not None:
+            return []
+        others = [self.read(source.piece, cut=cut) for cut in range(1, OTHER_CUTS + 1) if has_faults]
+        if word := self.kept_first_word(source, translation):
+            before, _, after = source.piece.masked.partition(word)
+            text = before + word.lower() + after
+            text = self._without_capitals(text) if source.piece.is_title else text
+            others.insert(0, self._encode(text, source.piece, "the text", 0))
+        return [other for other in others if other.words != source.words]
+
+    def kept_first_word(self, source: Source, translation: str) -> str:
+        """The first word of a source if it stays in the translation, although it may have a capital for its place only.
+
+        With a small letter it has fewer pieces, or, as the whole text, no more.
+        """
+        masked = source.piece.masked
+        word = TITLE_WORD.match(masked, BEGINNING.match(masked).end(1))
+        if source.in_capitals or not word or word[0] not in WORD.findall(translation):
+            return ""
+        small, large = self._count_pieces(word[0].lower()), self._count_pieces(word[0])
+        return word[0] * (small < large or (small == large < math.inf and word[0] == masked))
+
+    def _encode(self, text: str, piece: Piece, where: str, cut: int) -> Source:
+        words = check_length(self._codec.encode(text, cut), where)
+        lower = self._codec.encode(text.capitalize(), cut) if text.isupper() else words
+        in_capitals = len(lower) < len(words)
+        words = lower if in_capitals else words
+        return Source(words, self._vocabulary.encode(words), None, piece, in_capitals)
+
+    def _without_capitals(self, title: str) -> str:
+        """A title in small letters, but for its first word, and for words with fewer pieces with a capital: names."""
+
+        def lower(found: re.Match[str]) -> str:
+            word, small = found[0], self._count_pieces(found[0].lower())
+            is_common = small == 1 or small < self._count_pieces(word)
+            return word.lower() if is_common and LETTER.search(title).start() < found.start() else word
+
+        return TITLE_WORD.sub(lower, title)
+
+    def _count_pieces(self, word: str) -> float:
+        """How many pieces a word has; infinitely many if it is unknown."""
+        pieces = self._codec.encode(word)
+        is_unknown = self._words is not None and WORD.fullmatch(word) and word.lower() not in self._words
+        return math.inf if is_unknown or UNK in self._vocabulary.encode(pieces).tolist() else len(pieces)

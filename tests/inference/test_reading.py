@@ -1,0 +1,40 @@
+"""How text is read, with the shipped model; its words and subwords are what the tests expect."""
+
+import pytest
+
+import rnnsearch_fairseq
+from rnnsearch_fairseq.inference import reading
+from rnnsearch_fairseq.inference.translator import Translator
+from rnnsearch_fairseq.text.piece import Piece
+from tests.trained import SHIPPED_MODEL, needs_shipped_model
+
+pytestmark = needs_shipped_model
+
+
+@pytest.fixture(scope="module")
+def model() -> Translator:
+    return rnnsearch_fairseq.load(SHIPPED_MODEL)
+
+
+def test_a_title_is_read_as_a_sentence_but_for_names(model: Translator) -> None:
+    title, sentence = (model.read_source(f"Reset {word} in Windows") for word in ("the Password", "the password"))
+    assert title.words == sentence.words
+    assert Piece("`a` Reset Password", model.reader).restore("mot de passe ⟦1⟧") == "Mot de passe `a`"
+    assert model.translate("Password - Penpot") == "Mot de passe - Penpot"
+
+
+def test_a_first_word_that_stays_is_read_with_a_small_letter(model: Translator) -> None:
+    assert model.translate(["Closed", "Windows", "Redundant VR"]) == ["Fermé", "Windows", "VR redondante"]
+
+
+def test_a_text_without_a_letter_beside_what_is_kept_is_not_read(model: Translator) -> None:
+    assert model.translate("⟦1⟧") == "⟦1⟧"
+
+
+def test_a_text_is_cut_into_other_subwords_if_its_translation_has_a_fault(
+    model: Translator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = "...retrieve and embed coverart images from a variety of sources."
+    assert model.translations(text, 1)[0].faults == []
+    monkeypatch.setattr(reading, "OTHER_CUTS", 0)
+    assert model.translations(text, 1)[0].faults == ["has a word that the training text lacks: retrie"]
