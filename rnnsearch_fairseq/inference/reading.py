@@ -17,7 +17,6 @@ from rnnsearch_fairseq.text.preparation import WORD
 from rnnsearch_fairseq.text.vocabulary import Vocabulary
 
 MAX_SENTENCE_WORDS = 1_023  # in a sentence, or in a word that no blank divides
-OTHER_CUTS = 2  # into subwords, of a piece whose translation has a fault
 
 
 class Source(NamedTuple):
@@ -65,7 +64,7 @@ class PieceReader:
         """The source with a small first letter if `kept_first_word`; cut otherwise if its translation has a fault."""
         if source.piece is None or source.tree is not None:
             return []
-        others = [self.read(source.piece, cut=cut) for cut in range(1, OTHER_CUTS + 1) if has_faults]
+        others = [self.read(source.piece, cut=1)] if has_faults else []
         if word := self.kept_first_word(source, translation):
             before, _, after = source.piece.masked.partition(word)
             text = before + word.lower() + after

@@ -3,7 +3,7 @@
 import pytest
 
 import rnnsearch_fairseq
-from rnnsearch_fairseq.inference import reading
+from rnnsearch_fairseq.inference.reading import PieceReader
 from rnnsearch_fairseq.inference.translator import Translator
 from rnnsearch_fairseq.text.piece import Piece
 from tests.trained import SHIPPED_MODEL, needs_shipped_model
@@ -36,5 +36,5 @@ def test_a_text_is_cut_into_other_subwords_if_its_translation_has_a_fault(
 ) -> None:
     text = "...retrieve and embed coverart images from a variety of sources."
     assert model.translations(text, 1)[0].faults == []
-    monkeypatch.setattr(reading, "OTHER_CUTS", 0)
+    monkeypatch.setattr(PieceReader, "read_otherwise", lambda *_: [])
     assert model.translations(text, 1)[0].faults == ["has a word that the training text lacks: retrie"]
