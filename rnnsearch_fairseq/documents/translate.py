@@ -49,8 +49,9 @@ READ_AHEAD = 1 << 16  # bytes
 SEARCHED_TOGETHER = 400  # texts
 # The names of the counts, and whether a count of zero is printed.
 DOCUMENTS, KEPT, BLANK = "documents", "texts that keep their translation", "texts to translate"
-FILLED, REVIEWED, FAULTY = "translated", "marked for review", "with something missing or changed, named above"
-COUNTED = {DOCUMENTS: True, KEPT: False, BLANK: True, FILLED: True, REVIEWED: False, FAULTY: False}
+FILLED, EQUAL, REVIEWED = "translated", "equal to their source", "marked for review"
+FAULTY = "with something missing or changed, named above"
+COUNTED = {DOCUMENTS: True, KEPT: False, BLANK: True, FILLED: True, EQUAL: False, REVIEWED: False, FAULTY: False}
 LEFT = {".git", "node_modules"}  # folders that are not copied
 # The endings of files that are no plain text. translate-toolkit or sphinx-intl makes PO of such files.
 NOT_PLAIN = {
@@ -196,7 +197,8 @@ def _fill(document: Document, translator: Translator, path: Path) -> Counter[str
             news = f"left as it is: {reason}" if reason else f"its translation {quote(faults)}"
             print(f"{path}, {unit.name}: {what}: {news}", file=sys.stderr)
         if not reason:
-            counts += Counter({FILLED: 1, REVIEWED: not isinstance(document.store, Page), FAULTY: bool(faults)})
+            is_equal, is_marked = translations == unit.sources, not isinstance(document.store, Page)
+            counts += Counter({FILLED: 1, EQUAL: is_equal, REVIEWED: is_marked, FAULTY: bool(faults)})
     return counts
 
 
