@@ -223,8 +223,9 @@ def test_a_folder_gives_a_whole_folder(command: Command, tmp_path: Path) -> None
     assert report == (
         f"{tmp_path / 'in/de/LC_MESSAGES/a.po'}: copied as it is: asks for 'de', and the model writes fr\n"
         f"{tmp_path / 'in/de.po'}: copied as it is: asks for 'de', and the model writes fr\n"
-        "documents: 4; texts that keep their translation: 2; texts to translate: 5; translated: 5; "
-        "equal to their source: 1; marked for review: 3; copied as they are: 3 .po, 1 .ts, 1 .gz, 1 .md, 1 .png, 1 latest, 1 .pot\n"
+        "documents: 4; texts that keep their translation: 2; texts to translate: 5; translated: 5; equal "
+        "to their source: 1; marked for review: 3; copied as they are: "
+        "3 .po, 1 .ts, 1 .gz, 1 .md, 1 .png, 1 latest, 1 .pot\n"
     )
     assert (tmp_path / "out/latest").readlink() == Path("docs")
     assert (tmp_path / "out/docs/a.fr.md").readlink() == Path("a.md")
