@@ -46,9 +46,9 @@ uncheck unless unlike unlimited unlink unlock unmark unmount unpublish unregiste
 COUNTED = """bytes characters comments days digits documents elements entries errors files folders hours images items
 lines messages minutes months objects options pages pixels points records results rows seconds times users warnings
 weeks words years"""
-ENGLISH_SUBJECT = r"[a-z][a-z\d]+(?= (?:is|has|can|will|does|also)\b)"
-ENGLISH_SUBJECT += r"|[A-Z][a-z]{2,}(?= (?:is|has|can|will|does|also|[a-z]{2,}(?<![aius])s)\b)"
-ENGLISH_SUBJECT = rf"(?:\A|(?<=[.!?] ))(?P<first>{ENGLISH_SUBJECT})|(?<=[a-z,] )(?:{ENGLISH_SUBJECT})"
+AUXILIARY = "is|has|can|will|does|also"
+SUBJECT = rf"[a-z][a-z\d]+(?= (?:{AUXILIARY})\b)|[A-Z][a-z]{{2,}}(?= (?:{AUXILIARY}|[a-z]{{2,}}(?<![aius])s)\b)"
+ENGLISH_SUBJECT = rf"(?:\A|(?<=[.!?] ))(?P<first>{SUBJECT})|(?<=[a-z,] )(?:{SUBJECT})"
 FRENCH = """ne n'* non pas ni sinon aucun* jamais rien personne sans hors faux fausse* vide* échec* absent* erron*
 manqu* mauvais* désactiv* désapprouv* illégal* illisible* immua* impossible* imprév* inacc* inact* inattend* inchang*
 incoh* incompat* incompl* inconn* incorrect* indéfini* indéterm* indisponible* inexist* inférieur* insuffis* interdi*

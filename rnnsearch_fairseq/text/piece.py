@@ -124,8 +124,8 @@ class Piece:
         self._terms = TERM.findall(text)
         self.masked, self.spans = found.mask() if reader.masks else (self._plain, [])
         long = [word for word in re.findall(r"[^\W\d_]{4,}", self.masked) if not word.isupper()]
-        capitals = not SENTENCE_SIGN.search(self.masked) and not self._from.has_capital_nouns
-        self.is_title = capitals and len(long) > 1 and all(word[0].isupper() for word in long)
+        may_be_title = not SENTENCE_SIGN.search(self.masked) and not self._from.has_capital_nouns
+        self.is_title = may_be_title and len(long) > 1 and all(word[0].isupper() for word in long)
         numbered, attached = dict(zip(SYMBOLS, self.spans)), ATTACHED.findall(self.masked)
         self._attached = [symbol for symbol in numbered if self.masked.count(symbol) == attached.count(symbol)]
         self.counts: dict[str, str] = {}
