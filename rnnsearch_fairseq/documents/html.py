@@ -215,7 +215,7 @@ def _attribute_units(page: Page, first: int, element: Any) -> Iterator[Unit]:
             page.declared.append((place, declared[name]))
             if element.tag == "html":
                 page.language = value
-        elif name in shown and LETTER.search(value or ""):
+        elif name in shown and LETTER.search(value or "") and (name != "label" or " " in value):  # label="Yarn"
             text = written.decode()
             source = unescape(text[1:-1] if text[0] in "\"'" else text).strip()
             yield page.make_unit(place, [Part(source, place)], partial(escape, entities={'"': "&quot;"}), ('"', '"'))

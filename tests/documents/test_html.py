@@ -55,6 +55,7 @@ def translate(html: str) -> str:
         ('<img src="y" alt="the &quot;cat&quot;"> <table><td title=dog>it', ['the "cat"', "dog", "it"],
          '<img src="y" alt="THE &quot;CAT&quot;"> <table><td title="DOG">IT'),
         ("see <img alt=dog src=x> it", ["dog", 'see <img id="1"/> it'], 'SEE <img alt="DOG" src=x> IT'),
+        ('<b label="a b"><i label="c">d', ["a b", '<b id="0"><i id="1">d'], '<b label="A B"><i label="c">D'),
         ('<input type=submit value="send"><input value=x placeholder = name>', ["send", "name"],
          '<input type=submit value="SEND"><input value=x placeholder = "NAME">'),
         ("<html lang=en><title>a <b></title><body>b</html>", ["a <b>", "b"],
