@@ -53,6 +53,7 @@ NAME = re.compile(r"[./-]*(?:[^\W_][./-]*)+")  # which a translation may have fo
 ADDED = re.compile("[*`]")  # of RST and Markdown; a model of documentation writes them into other texts, too
 # A word with one capital, and what sentences have, but not titles.
 TITLE_WORD = re.compile(r"(?<![\w.&/-])[A-Z][a-z]+(?![\w-])")
+INNER_CAPITAL = re.compile(r"(?<=[^\W\d_] )[A-ZÀ-Þ][a-zß-ÿ]+(?![\w-])")  # of a word inside a title
 SENTENCE_SIGN = re.compile(r"[.:!?;,](?: |\Z)")
 BEGINNING = re.compile(r"((?:[\"'*(«“)\s]|⟦\d⟧)*)([^\W\d_]*)")  # and the first word
 STAR_RUN = re.compile(r"\*+")
@@ -188,7 +189,10 @@ class Piece:
             text = re.sub(r"\.{2,3}", "…", text)
         for symbol in self._attached:  # without a blank before it
             text = re.sub(rf"(?<=\S) (?={symbol})", "", text)
-        text = unmask(self._to.typeset(self._with_first_letter(text)), self.spans)
+        text = self._with_first_letter(text)
+        if self.is_title and not self._to.has_capital_nouns:
+            text = INNER_CAPITAL.sub(lambda word: word[0] if word[0] in self.text else word[0].lower(), text)
+        text = unmask(self._to.typeset(text), self.spans)
         text = re.sub(" ?&nbsp;[ \u00a0]?" if " &nbsp;" not in self.text else "&nbsp;[ \u00a0]", "&nbsp;", text)
         if not OPENED.search(self.text):
             text = OPENED.sub(lambda found: found[0].rstrip(" "), text)
