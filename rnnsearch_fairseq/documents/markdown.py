@@ -41,7 +41,7 @@ KEPT_LINE = re.compile(
 # !!! note "Title", perhaps as an item of a list, and a text indented.
 TITLED = re.compile(rb'((?:[-*+:][ \t]+)?)(?:!!!|\?\?\?\+?|===[!+]?)[ \t][^"]*(?:"([^"]*)")?')
 # :::tip Title, :::note[Title], :::{admonition} Title and > [!NOTE] Title.
-HEAD = re.compile(
+TITLE_LINE = re.compile(
     rb"(?::{3,}[ \t]*[a-z][\w-]*(?:\[|[ \t]+(?=\S+[ \t]|[A-Z]))|[:`]{3,}\{admonition\}[ \t]+|\[!\w+\][+-]?[ \t]+)"
     rb"(?P<title>[^{}\[\]=\"\n]+)\]?(?:\{[^{}]*\})?"
 )
@@ -146,7 +146,7 @@ def _read_lines(content: bytes) -> tuple[str, dict[int, Place], list[Place]]:
         elif not KEPT_LINE.fullmatch(text):
             # In :rocket: and the like, the parser would see a definition.
             changed = b"." + text[1:] if text.startswith(b":") and text[1:2] not in (b" ", b"\t", b"-") else text
-        if not is_option and start >= block_end and (head := HEAD.fullmatch(text)):
+        if not is_option and start >= block_end and (head := TITLE_LINE.fullmatch(text)):
             changed = b"#".ljust(len(text))
             titles[start] = start + head.start("title"), start + head.end("title")
         if not is_option:
