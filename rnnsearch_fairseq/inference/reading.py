@@ -44,9 +44,10 @@ def check_length(words: list[str], where: str) -> list[str]:
 
 
 class PieceReader:
-    """Reads pieces of text; ``words``: those of the training text in small letters, or None."""
+    """Reads pieces of text for a model."""
 
     def __init__(self, codec: TextCodec, vocabulary: Vocabulary, words: Collection[str] | None) -> None:
+        """Take a model's codec and vocabulary, and the ``words`` of its training text in small letters, if known."""
         self._codec, self._vocabulary, self._words = codec, vocabulary, words
 
     def read(self, piece: Piece, where: str = "the text", has_parse: bool = False, cut: int = 0) -> Source:
@@ -60,19 +61,23 @@ class PieceReader:
             return source
         return source._replace(counted=self._encode(piece.counted, piece, where, cut)._replace(has_numbers=True))
 
-    def read_otherwise(self, source: Source, translation: str, has_faults: bool) -> list[Source]:
-        """The source with a small first letter if `kept_first_word`; cut otherwise if its translation has a fault."""
+    def read_otherwise(self, source: Source, translation: str, has_faults: bool) -> tuple[str, list[Source]]:
+        """The first word that the translation keeps, if any, and other readings of the source.
+
+        If there is such a word, one reading has it with a small letter. If the translation has a fault, one reading has
+        other subwords.
+        """
         if source.piece is None or source.tree is not None:
-            return []
+            return "", []
         others = [self.read(source.piece, cut=1)] if has_faults else []
-        if word := self.kept_first_word(source, translation):
+        if word := self._kept_first_word(source, translation):
             before, _, after = source.piece.masked.partition(word)
             text = before + word.lower() + after
             text = self._without_capitals(text) if source.piece.is_title else text
             others.insert(0, self._encode(text, source.piece, "the text", 0))
-        return [other for other in others if other.words != source.words]
+        return word, [other for other in others if other.words != source.words]
 
-    def kept_first_word(self, source: Source, translation: str) -> str:
+    def _kept_first_word(self, source: Source, translation: str) -> str:
         """The first word of a source if it stays in the translation, although it may have a capital for its place only.
 
         With a small letter it has fewer pieces, or, as the whole text, no more.

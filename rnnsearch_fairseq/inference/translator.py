@@ -209,13 +209,13 @@ class Translator:
         ``where`` is the sentence's name in messages. A ``prepared`` one is words with blanks between, as the training
         text. An InputError if the sentence is too long, or the parse has other words.
         """
+        has_parse = (parse or "").strip() not in ("", NO_PARSE)
         if prepared or self._reads_words:
             words = check_length(sentence.split(), where)
             source = Source(words, self.source_vocabulary.encode(words))
         else:
-            has_parse = (parse or "").strip() not in ("", NO_PARSE)
             source = self._piece_reader.read(Piece(sentence, self.reader), where, has_parse)
-        if (parse or "").strip() in ("", NO_PARSE):
+        if not has_parse:
             return source
         if not self.reads_trees:
             raise InputError(f"{where}: the model reads no trees; leave the parse out")
@@ -274,12 +274,12 @@ class Translator:
         on_step: OnStep | None,
     ) -> None:
         """Search once more, and choose again, where `PieceReader.read_otherwise` has other readings of a source."""
-        best = [pairs[0] for pairs in chosen]
-        others = [self._piece_reader.read_otherwise(source, b.text, bool(b.faults)) for source, b in zip(sources, best)]
-        found = iter(self._search_sources(search, [*chain(*others)], nbest, on_step))
-        for place, readings in enumerate(others):
+        read = self._piece_reader.read_otherwise
+        others = [read(source, best.text, bool(best.faults)) for source, (best, *_) in zip(sources, chosen)]
+        every = [reading for _, readings in others for reading in readings]
+        found = iter(self._search_sources(search, every, nbest, on_step))
+        for place, (word, readings) in enumerate(others):
             if readings:
-                word = self._piece_reader.kept_first_word(sources[place], best[place].text)
                 pairs = [*chosen[place], *chain.from_iterable(islice(found, len(readings)))]
                 pairs.sort(key=lambda pair: word in WORD.findall(pair.text))
                 chosen[place] = self._choose(sources[place], pairs, nbest)

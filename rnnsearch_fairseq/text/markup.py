@@ -43,7 +43,7 @@ CONTROL = r"""@[a-z]+(?:\sif)?\s?(?:\((?:[^()\n]|\([^()\n]{0,200}\)){0,200}\)(?:
 # POD's X<text>, Texinfo's @name{text}, LaTeX's \name{text}, AsciiDoc's name:target[text].
 MACRO = r"""(?<![\w>])[A-Z]<(?!/)(?:[^<>\n]|[A-Z]<[^<>\n]*>)*> | [@\\][a-zA-Z]+\{[^{}\n]*\}
     | \b[a-z]+:{1,2}[^\s\[\]]{0,80}\[[^\[\]\n]*\]"""
-# Up to three words of a command, before what is no sentence.
+# The first words of a command, three at most. The rest of the line has no comma and no two words side by side.
 COMMAND = r"[a-z][\w.-]*(?:\ [a-z][\w-]*){0,2}\ (?![^\n]*,\ )(?!(?:[^\n]*\ )?[a-z]{2,}\ [a-z]{2,}(?:\ |$))"
 # 'git add' [-v] [<file>], git add [-v] [<file>], and in a line that is indented: git add -v
 USAGE = rf"""\A(?P<mark>\*\*|['_`])[a-z][\w\ -]*(?P=mark)\ \[(?=[*<_-])[^\n]*\Z | \A{COMMAND}(?=[^\n]*\[[<-])[^\n]*\Z

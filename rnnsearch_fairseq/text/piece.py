@@ -53,7 +53,7 @@ NAME = re.compile(r"[./-]*(?:[^\W_][./-]*)+")  # which a translation may have fo
 ADDED = re.compile("[*`]")  # of RST and Markdown; a model of documentation writes them into other texts, too
 # A word with one capital, and what sentences have, but not titles.
 TITLE_WORD = re.compile(r"(?<![\w.&/-])[A-Z][a-z]+(?![\w-])")
-INNER_CAPITAL = re.compile(r"(?<=[^\W\d_] )[A-ZÀ-Þ][a-zß-ÿ]+(?![\w-])")  # of a word inside a title
+TITLE_CAPITAL = re.compile(r"(?<=[^\W\d_] )[A-ZÀ-Þ][a-zß-ÿ]+(?![\w-])")  # of a word inside a title
 SENTENCE_SIGN = re.compile(r"[.:!?;,](?: |\Z)")
 BEGINNING = re.compile(r"((?:[\"'*(«“)\s]|⟦\d⟧)*)([^\W\d_]*)")  # and the first word
 STAR_RUN = re.compile(r"\*+")
@@ -191,7 +191,7 @@ class Piece:
             text = re.sub(rf"(?<=\S) (?={symbol})", "", text)
         text = self._with_first_letter(text)
         if self.is_title and not self._to.has_capital_nouns:
-            text = INNER_CAPITAL.sub(lambda word: word[0] if word[0] in self.text else word[0].lower(), text)
+            text = TITLE_CAPITAL.sub(lambda word: word[0] if word[0] in self.text else word[0].lower(), text)
         text = unmask(self._to.typeset(text), self.spans)
         text = re.sub(" ?&nbsp;[ \u00a0]?" if " &nbsp;" not in self.text else "&nbsp;[ \u00a0]", "&nbsp;", text)
         if not OPENED.search(self.text):
@@ -201,7 +201,10 @@ class Piece:
         return text[: letter.start()] + self._label + text[letter.start() :] if letter else text
 
     def _with_first_letter(self, text: str) -> str:
-        """The text with its first letter as that of the source, where both begin with a word, or with as many spans."""
+        """The text with its first letter as that of the source.
+
+        Both must begin with a word, or with equally many spans before the first word. A title always has a capital.
+        """
         (before, source), (start, word) = (BEGINNING.match(side).groups() for side in (self.masked, text))
         is_beginning = self.is_title and "⟦" not in start
         if start.count("⟦") != before.count("⟦") and not is_beginning:
@@ -243,10 +246,10 @@ class Piece:
         """
         rated, seen = [], set()
         for translation in translations:
-            if text(translation) in seen:
+            if (written := text(translation)) in seen:
                 continue
-            seen.add(text(translation))
-            spans, others = self.find_faults(text(translation))
+            seen.add(written)
+            spans, others = self.find_faults(written)
             rated.append((len(spans), len(others), translation, spans + others))
             if nbest == 1 and not spans + others:
                 break

@@ -37,5 +37,5 @@ def test_a_text_is_cut_into_other_subwords_if_its_translation_has_a_fault(
 ) -> None:
     text = "...retrieve and embed coverart images from a variety of sources."
     assert model.translations(text, 1)[0].faults == []
-    monkeypatch.setattr(PieceReader, "read_otherwise", lambda *_: [])
+    monkeypatch.setattr(PieceReader, "read_otherwise", lambda *_: ("", []))
     assert model.translations(text, 1)[0].faults == ["has a word that the training text lacks: retrie"]
