@@ -65,7 +65,7 @@ class PieceReader:
         """The first word that the translation keeps, if any, and other readings of the source.
 
         If there is such a word, one reading has it with a small letter. If the translation has a fault, one reading has
-        other subwords.
+        other subwords, and one is the source itself, which a wider beam may translate better.
         """
         if source.piece is None or source.tree is not None:
             return "", []
@@ -75,7 +75,7 @@ class PieceReader:
             text = before + word.lower() + after
             text = self._without_capitals(text) if source.piece.is_title else text
             others.insert(0, self._encode(text, source.piece, "the text", 0))
-        return word, [other for other in others if other.words != source.words]
+        return word, [*(other for other in others if other.words != source.words), *[source] * has_faults]
 
     def _kept_first_word(self, source: Source, translation: str) -> str:
         """The first word of a source if it stays in the translation, although it may have a capital for its place only.

@@ -22,7 +22,7 @@ from rnnsearch_fairseq.inference.scoring import batches, score_batch
 from rnnsearch_fairseq.modules.forest import build_forest
 from rnnsearch_fairseq.modules.symbols import PAD, UNK
 from rnnsearch_fairseq.modules.tree_lstm import Forest
-from rnnsearch_fairseq.search import BeamSearch, Hypothesis, OnStep, SearchModel, SearchOptions, make_search
+from rnnsearch_fairseq.search import MAX_BEAM, BeamSearch, Hypothesis, OnStep, SearchModel, SearchOptions, make_search
 from rnnsearch_fairseq.text.codec import make_codecs
 from rnnsearch_fairseq.text.markup import LETTER, known_characters, mask
 from rnnsearch_fairseq.text.passage import Passage
@@ -35,6 +35,7 @@ from rnnsearch_fairseq.text.words import END
 logger = logging.getLogger(__name__)
 
 MAX_CHARACTERS = 100_000  # in a text
+WIDER = 3  # times as wide is the beam in which a translation without faults is looked for
 # A process that is forked lacks the threads that PyTorch has started, and would wait for them without end.
 os.register_at_fork(after_in_child=lambda: torch.set_num_threads(1))
 Texts = Sequence[str] | str
@@ -240,10 +241,10 @@ class Translator:
             on_step: called after each step of a batch. An exception that it raises ends the search.
         """
         sources = [source for text in texts for source in text.sources]
-        search = make_search(options or self.options)
+        options = options or self.options
         self._warn_of_missing_trees(sources)
-        chosen = self._search_sources(search, sources, nbest, on_step)
-        self._search_again(search, sources, chosen, nbest, on_step)
+        chosen = self._search_sources(options, sources, nbest, on_step)
+        self._search_again(options, sources, chosen, nbest, on_step)
         following = iter(chosen)
         joined = [self._join(text, [next(following) for _ in text.sources]) for text in texts]
         again = [n for n, text in enumerate(texts) if text.passage.has_inline and joined[n][0].faults]
@@ -257,9 +258,9 @@ class Translator:
         return joined
 
     def _search_sources(
-        self, search: BeamSearch, sources: Sequence[Source], nbest: int, on_step: OnStep | None
+        self, options: SearchOptions, sources: Sequence[Source], nbest: int, on_step: OnStep | None
     ) -> list[list[AlignedPair]]:
-        chosen: dict[int, list[AlignedPair]] = {}
+        search, chosen = make_search(options), dict[int, list[AlignedPair]]()
         # Translations are chosen after each batch, since the beams of all batches would take much more memory.
         for batch in batches([len(source.ids) * (1 if source.counted is None else 2) for source in sources]):
             chosen |= zip(batch, self._search_batch(search, [sources[place] for place in batch], nbest, on_step))
@@ -267,17 +268,18 @@ class Translator:
 
     def _search_again(
         self,
-        search: BeamSearch,
+        options: SearchOptions,
         sources: Sequence[Source],
         chosen: list[list[AlignedPair]],
         nbest: int,
         on_step: OnStep | None,
     ) -> None:
-        """Search once more, and choose again, where `PieceReader.read_otherwise` has other readings of a source."""
+        """Search other readings of sources (`PieceReader.read_otherwise`) with a wider beam, and choose again."""
         read = self._piece_reader.read_otherwise
         others = [read(source, best.text, bool(best.faults)) for source, (best, *_) in zip(sources, chosen)]
         every = [reading for _, readings in others for reading in readings]
-        found = iter(self._search_sources(search, every, nbest, on_step))
+        wider = replace(options, beam=min(WIDER * options.beam, MAX_BEAM))
+        found = iter(self._search_sources(wider, every, nbest, on_step))
         for place, (word, readings) in enumerate(others):
             if readings:
                 pairs = [*chosen[place], *chain.from_iterable(islice(found, len(readings)))]

@@ -7,11 +7,11 @@ from rnnsearch_fairseq.search.beam import FairseqBeam
 from rnnsearch_fairseq.search.groundhog import GroundhogBeam, GroundhogSearch
 from rnnsearch_fairseq.search.length_statistics import LengthStatistics
 from rnnsearch_fairseq.search.models import SearchModel, mean_attention, select_rows
-from rnnsearch_fairseq.search.options import SearchOptions
+from rnnsearch_fairseq.search.options import MAX_BEAM, SearchOptions
 from rnnsearch_fairseq.search.steps import BeamSearch, Hypothesis, OnStep
 from rnnsearch_fairseq.search.tree2seq import Tree2SeqBeam
 
-__all__ = ["BeamSearch", "Hypothesis", "OnStep", "SearchModel", "SearchOptions"]
+__all__ = ["MAX_BEAM", "BeamSearch", "Hypothesis", "OnStep", "SearchModel", "SearchOptions"]
 __all__ += ["make_search", "mean_attention", "select_rows"]
 
 

@@ -7,6 +7,7 @@ from rnnsearch_fairseq.command_line import MAX_VALUE, check_fields, described, o
 from rnnsearch_fairseq.errors import InputError
 
 SEARCHES = ("fairseq", "groundhog", "tree2seq")
+MAX_BEAM = 1000
 # Options that a search has no use for.
 WITHOUT_EFFECT = {
     "fairseq": ("length_statistics",),
@@ -30,7 +31,7 @@ class SearchOptions:
         "paper's, in which finished hypotheses keep their places in the beam and scores are not normalised",
         choices=SEARCHES,
     )
-    beam: int = described(5, "hypotheses that are continued in each step", least=1, most=1000)
+    beam: int = described(5, "hypotheses that are continued in each step", least=1, most=MAX_BEAM)
     lenpen: float = described(
         1.0, "power of the length by which scores are divided: below 1 favours shorter translations", least=-10, most=10
     )

@@ -1,8 +1,11 @@
 """How text is read, with the shipped model; its words and subwords are what the tests expect."""
 
+from typing import Any
+
 import pytest
 
 import rnnsearch_fairseq
+from rnnsearch_fairseq.inference import translator
 from rnnsearch_fairseq.inference.reading import PieceReader
 from rnnsearch_fairseq.inference.translator import Translator
 from rnnsearch_fairseq.text.piece import Piece
@@ -32,10 +35,11 @@ def test_a_text_without_a_letter_beside_what_is_kept_is_not_read(model: Translat
     assert model.translate("⟦1⟧") == "⟦1⟧"
 
 
-def test_a_text_is_cut_into_other_subwords_if_its_translation_has_a_fault(
-    model: Translator, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("without", [(PieceReader, "read_otherwise", lambda *_: ("", [])), (translator, "WIDER", 1)])
+def test_a_translation_with_a_fault_is_looked_for_again_in_a_wider_beam(
+    model: Translator, without: tuple[Any, str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    text = "...retrieve and embed coverart images from a variety of sources."
+    text = "Memory ballooning is supported by default."
     assert model.translations(text, 1)[0].faults == []
-    monkeypatch.setattr(PieceReader, "read_otherwise", lambda *_: ("", []))
-    assert model.translations(text, 1)[0].faults == ["has a word that the training text lacks: retrie"]
+    monkeypatch.setattr(*without)
+    assert model.translations(text, 1)[0].faults == ["has a word that the training text lacks: bouillage"]
