@@ -30,13 +30,13 @@ class Format(NamedTuple):
     bilingual: bool = True  # the document holds translations beside the sources
 
 
-INLINE = (b"*", b"_", b"`", b"[", b"&", b"~", b"\\")  # of Markdown
-MARKDOWN = (".md", ".markdown", ".mdx")
+MARKDOWN = (b"\n", b"|", b"<"), (b"*", b"_", b"`", b"[", b"&", b"~", b"\\")  # its signs and marks
 XML_ENDINGS = (".xlf", ".xliff", ".sdlxliff", ".mqxliff", ".mxliff", ".ts")
 FORMATS = (
     Format("PO", (".po", ".pot"), "po:read_po", (b"msgid",), (b"\n",), PO),
     Format("XLIFF or TS", XML_ENDINGS, "xliff:read_xml", (b"</source",), (b"<",), XML),
-    Format("Markdown", MARKDOWN, "markdown:read_markdown", (b"\n", b"|", b"<"), INLINE, bilingual=False),
+    Format("Markdown", (".md", ".markdown"), "markdown:read_markdown", *MARKDOWN, bilingual=False),
+    Format("MDX", (".mdx",), "markdown:read_mdx", *MARKDOWN, bilingual=False),
     Format("HTML", (".html", ".htm"), "html:read_html", (b"<",), (b"&",), bilingual=False),
 )
 

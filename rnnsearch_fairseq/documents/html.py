@@ -193,6 +193,12 @@ def _encode(text: str) -> str:
     return "".join(part if number % 2 else escape(part) for number, part in enumerate(TEMPLATE.split(text)))
 
 
+def _is_name(attribute: str, value: str) -> bool:
+    """Whether the value is a name, as in label="Yarn" and title="starlight-blog"."""
+    is_one_word = NAME.fullmatch(value) is not None and not value.isalpha()
+    return (attribute == "label" and " " not in value) or (attribute == "title" and is_one_word)
+
+
 def _attribute_units(page: Page, first: int, element: Any) -> Iterator[Unit]:
     """The units of attributes that readers see, in a part of a page that begins at ``first``.
 
@@ -211,11 +217,11 @@ def _attribute_units(page: Page, first: int, element: Any) -> Iterator[Unit]:
         value, end = element.attrs[name], first + span.end_offset
         written = page.content[first + span.start_offset : end].partition(b"=")[2].lstrip()
         place = end - len(written), end
-        if value and name in declared and "utf-8" not in value.lower():
+        if value and name in declared and "utf-8" not in value.lower() and not TEMPLATE.fullmatch(value):
             page.declared.append((place, declared[name]))
             if element.tag == "html":
                 page.language = value
-        elif name in shown and LETTER.search(value or "") and (name != "label" or " " in value):  # label="Yarn"
+        elif name in shown and LETTER.search(value or "") and not _is_name(name, value):
             text = written.decode()
             source = unescape(text[1:-1] if text[0] in "\"'" else text).strip()
             yield page.make_unit(place, [Part(source, place)], partial(escape, entities={'"': "&quot;"}), ('"', '"'))

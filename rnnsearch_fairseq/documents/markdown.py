@@ -9,10 +9,11 @@ A text is a paragraph, a heading, a cell, a term or the text of an item, on one 
 
 import re
 import unicodedata
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Iterator
-from itertools import pairwise
+from collections.abc import Iterator, Sequence
+from functools import partial
+from itertools import accumulate, pairwise
 from operator import methodcaller
 from typing import Any
 
@@ -39,7 +40,8 @@ KEPT_LINE = re.compile(
     re.VERBOSE,
 )
 # !!! note "Title", perhaps as an item of a list, and a text indented.
-TITLED = re.compile(rb'((?:[-*+:][ \t]+)?)(?:!!!|\?\?\?\+?|===[!+]?)[ \t][^"]*(?:"([^"]*)")?')
+TITLED = re.compile(rb'((?:[-*+:][ \t]+)?)(?:!!!|\?\?\?\+?|===[!+]?)(?:[ \t]|(?=[a-z]))[^"]*(?:"(.*)")?')
+ITEM = b"-   #"  # instead of it, so that the text may be indented by 4 to 7 blanks
 # :::tip Title, :::note[Title], :::{admonition} Title and > [!NOTE] Title.
 TITLE_LINE = re.compile(
     rb"(?::{3,}[ \t]*[a-z][\w-]*(?:\[|[ \t]+(?=\S+[ \t]|[A-Z]))|[:`]{3,}\{admonition\}[ \t]+|\[!\w+\][+-]?[ \t]+)"
@@ -61,8 +63,10 @@ KEPT_BLOCKS = (
     (rb"(\$\$)(?!.*\$\$).*", rb"NAME"),  # formulas
     (rb"\\begin\{(\w+\*?)\}.*", rb"\\end\{NAME\}"),
     (rb"(?<![ \t>])(import|export) .*[\[\{(]", rb"\n(?:[\]\})][^\n]*|(?=```))"),  # code of MDX on several lines
-    (rb"<([A-Z][\w.]*)[^<>]*", rb"\n[ \t]*/?>"),  # a tag of a component on several lines
-    (rb"(\{\{)[<%](?!.*\}\}).*", rb"[>%]\}\}"),  # a template of Hugo on several lines
+    (rb"<([A-Z][\w.]*)[^<>]*", rb"(?<!=)/?>[ \t]*(?=\r?\n)"),  # a tag of a component on several lines
+    (rb"(\{[{%])(?!.*[%}]\}).*", rb"[%}]\}"),  # a template on several lines
+    (rb"(\{/\*)(?!.*\*/\}).*", rb"\*/\}"),  # a comment of MDX
+    (rb"(\{)[\w.]+\((?!.*\)\}).*", rb"\n[ \t]*\)+\}"),  # a call of MDX
     (rb"(\+)[-=:+]{3,}\+", rb"\n[ \t]*(?:\n|\Z)"),  # a table of Pandoc
     (rb"(:{3,}) ?mermaid", rb"\n[ \t]*NAME"),  # of Azure DevOps
 )
@@ -77,8 +81,9 @@ ATTRIBUTES = re.compile(rb"\{(?::?[ ]?[#.%]|-)[^{}\n]*\}")  # # Heading {#id}, {
 BREAK = re.compile(rb"[ \t]*\\?\r?\n?[ \t>]*")
 REFERENCE = re.compile(r"\[([^\[\]]*)\]\[[^\[\]]*\]")  # whose target is on another page
 # A line with a tag of a component of MDX, whose text is Markdown; and where the next line begins as code would.
-COMPONENT = re.compile(rb"<(/?)[A-Z][\w.]*(?:[ \t][^<>]*)?>")
+COMPONENT = re.compile(rb"<(/?)[A-Z][\w.]*(?:\s[^<>]*)?>")
 INDENTED = re.compile(rb"\s*?\n?(?: {4}|\t)")
+TOUCHED = re.compile(rb"[\w):`\x80-\xff]|.?[`_]\Z", re.DOTALL)  # the signs around code that only the parser sees
 # The beginning of a line that is not joined to the line before: @param, Pandoc's bar, an icon, a component, "Status:".
 OWN_LINE = re.compile(
     rb"[ \t>]*(?:[@\\][a-z]+[ \t]|\|[ \t]|\xe2[\x98-\x9e]|\xf0\x9f|</?[A-Z][^<>]*>[ \t]*\r?\n"
@@ -86,36 +91,61 @@ OWN_LINE = re.compile(
 )
 # A line in bold type. The next line is not joined to it.
 BOLD_LINE = re.compile(rb"[ \t>]*\*\*[^*\n]+\*\*:?[ \t]*")
-# Columns whose words in small letters are names.
+# Columns whose words in small letters are names or values.
 NAME_COLUMN = re.compile(
-    r"(?:arg(?:ument)?|attribute|column|field|flag|input|key|name|option|output|param(?:eter)?|prop(?:erty)?|type|variable)s?",
+    r"(?:arg(?:ument)?|attribute|column|default(?: value)?|field|flag|input|key|name|option|output|param(?:eter)?"
+    r"|prop(?:erty)?|type|value|variable)s?",
     re.IGNORECASE,
 )
+VALUE = re.compile(r"""(["']?)(?:[a-z][\w.:-]*/?|[A-Z]+|\d[\w.]*)\1""")
 NAME = re.compile(r"[a-z][\w.:-]*/?")
 HALVE_STARS = methodcaller("replace", "**", "*")
+Line = tuple[int, bytes]  # where it begins, and the line
 # What the parser finds: "Start" or "End" of a block or an element with a name, or "Text", "Code" and so on; its value,
 # and where it stands.
 Event = tuple[str, str, Any, Place]
 
 
-def read_markdown(content: bytes) -> Document:
-    """The units of a page in UTF-8."""
-    page = Page(content)
-    return Document(page, [*_read_blocks(page, *_read_lines(content))])
+def read_markdown(content: bytes, is_mdx: bool = False) -> Document:
+    """The units of a page in UTF-8; ``is_mdx``: no text of the page is code because it is indented."""
+    page, front = Page(content), FRONT_MATTER.match(content)
+    head = front.end() if front else 0
+    lines = content[head:].splitlines(keepends=True)
+    located = [*zip(accumulate(map(len, lines), initial=head), lines)]
+    return Document(page, [*_read_blocks(page, located, is_mdx, Counter())])
 
 
-def _read_lines(content: bytes) -> tuple[str, dict[int, Place], list[Place]]:
-    """The page for the parser, and the places of titles in quotation marks, by where the parser sees a heading instead.
+read_mdx = partial(read_markdown, is_mdx=True)
+
+
+def _without_indent(lines: Sequence[Line], readable: Sequence[bytes]) -> list[Line]:
+    """Lines without the columns that are blank in all of them; lines that are blank for the parser do not count."""
+    columns = min((len(PREFIX.match(line)[0].expandtabs(4)) for line in readable if line.strip()), default=0)
+    cuts = [_find_column(PREFIX.match(line)[0], columns) for _, line in lines]
+    return [(start + cut, line[cut:]) for (start, line), cut in zip(lines, cuts)]
+
+
+def _find_column(prefix: bytes, columns: int) -> int:
+    column = 0
+    for place, sign in enumerate(prefix):
+        if column >= columns:
+            return place
+        column += 4 - column % 4 if sign == ord("\t") else 1
+    return len(prefix)
+
+
+def _read_lines(
+    content: bytes, parts: Sequence[Line], is_mdx: bool
+) -> tuple[list[bytes], dict[int, Place], list[Place]]:
+    """Lines of a page for the parser, and the places of titles, by where the parser sees a heading instead.
 
     The places of the tags of components follow.
     What extensions of Markdown read at the beginning of a line is blank for the parser; all other signs stay in place.
     """
-    front = FRONT_MATTER.match(content)
-    position = front.end() if front else 0
     indent, in_head = 0, False  # of options of ::: module and /// note; whether :options: of ```{note} may follow
-    lines, titles, components, fences = [re.sub(rb"[^\n]", b" ", content[:position])], dict[int, Place](), [], []
-    block_end = position  # of a block that stays
-    for line in content[position:].splitlines(keepends=True):
+    lines, titles, components, fences = [], dict[int, Place](), list[Place](), []
+    block_end = 0  # of a block that stays
+    for position, line in parts:
         prefix = PREFIX.match(line)[0]
         text = line[len(prefix) :].rstrip()
         start = position + len(prefix)
@@ -129,6 +159,8 @@ def _read_lines(content: bytes) -> tuple[str, dict[int, Place], list[Place]]:
             ending = KEPT_BLOCKS[begin.lastindex - 1][1].replace(b"NAME", re.escape(name))
             closing = re.compile(ending).search(content, start + len(text), start + MAX_BLOCK)
             block_end = closing.end() if closing else block_end
+            if COMPONENT.fullmatch(content, start, block_end):
+                components.append((start, block_end))
         if is_option or start < block_end:
             pass
         elif in_head:
@@ -137,10 +169,12 @@ def _read_lines(content: bytes) -> tuple[str, dict[int, Place], list[Place]]:
             fences.pop()
         elif title := TITLED.fullmatch(text):
             # An item of a list, whose text is indented, too.
-            changed = (b"-" * bool(title[1])).ljust(len(title[1])) + b"- #".ljust(len(text) - len(title[1]))
+            changed = (b"-" * bool(title[1])).ljust(len(title[1])) + ITEM.ljust(len(text) - len(title[1]))
             if title[2] and title[2].count(b"[") == title[2].count(b"](") and LETTER.search(title[2].decode()):
-                titles[start + len(title[1]) + len("- ")] = start + title.start(2), start + title.end(2)
-        elif (tag := COMPONENT.fullmatch(text)) and (tag[1] or not INDENTED.match(content, position + len(line))):
+                titles[start + len(title[1]) + ITEM.index(b"#")] = start + title.start(2), start + title.end(2)
+        elif (tag := COMPONENT.fullmatch(text)) and (
+            is_mdx or tag[1] or not INDENTED.match(content, position + len(line))
+        ):
             if b"=" in text:  # only attributes have text
                 components.append((start, start + len(text)))
         elif not KEPT_LINE.fullmatch(text):
@@ -152,40 +186,54 @@ def _read_lines(content: bytes) -> tuple[str, dict[int, Place], list[Place]]:
         if not is_option:
             indent = (len(prefix) + 4) * text.startswith((b":::", b"///"))
         lines.append(prefix + changed + line[len(prefix) + len(text) :])
-        position += len(line)
-    return b"".join(lines).replace("\ufeff".encode(), b"   ").decode(), titles, components
+    return lines, titles, components
 
 
-def _read_blocks(page: Page, readable: str, titles: dict[int, Place], components: list[Place]) -> Iterator[Unit]:
-    """The units of the texts of a page, of its titles, of its HTML and of the tags of components outside code."""
+def _read_blocks(page: Page, lines: list[Line], is_mdx: bool, slugs: Counter[str]) -> Iterator[Unit]:
+    """The units of the texts in lines of a page, of titles, of HTML and of the tags of components outside code.
+
+    ``slugs``: how often each name of a heading occurred.
+    """
+    readable, titles, components = _read_lines(page.content, lines, is_mdx)
     inside: set[str] = set()  # blocks
     column, named = 0, set[int]()  # of a table; its columns of names
-    slugs: Counter[str] = Counter()
     events: list[Event] = []
     is_hugo = HUGO.search(page.content) is not None
-    for event, span in events_with_range(readable, options=OPTIONS):
+    starts = [*accumulate((len(line) for _, line in lines), initial=0)]  # of lines, for the parser
+
+    def find_place(offset: int) -> int:
+        number = min(bisect_right(starts, offset), len(lines)) - 1
+        return lines[number][0] + offset - starts[number]
+
+    text = b"".join(readable).replace("\ufeff".encode(), b"   ").decode()
+    for event, span in events_with_range(text, options=OPTIONS):
+        start, end = find_place(span["start"]), find_place(span["end"])
         kind, value = (event, None) if isinstance(event, str) else next(iter(event.items()))
         name = "" if kind not in ("Start", "End") else value if isinstance(value, str) else next(iter(value))
         if kind not in ("Start", "End", "Rule", "TaskListMarker") or name in INLINE:
-            events.append((kind, name, value, (span["start"], span["end"])))
+            events.append((kind, name, value, (start, end)))
             continue
         if "HtmlBlock" in inside:
-            lines = [place for *_, place in events]
-            if lines and all(end == start for (_, end), (start, _) in pairwise(lines)):
-                yield from html_units(page, (lines[0][0], lines[-1][1]))
+            places = [place for *_, place in events]
+            if places and all(first[1] == second[0] for first, second in pairwise(places)):
+                yield from html_units(page, (places[0][0], places[-1][1]))
         elif events and "CodeBlock" not in inside:
             if "TableHead" in inside and NAME_COLUMN.fullmatch("".join(_words(events))):
                 named.add(column)
             yield from _read_text(page, events, inside, slugs, "TableRow" in inside and column in named, is_hugo)
         if name == "CodeBlock" and kind == "Start":
-            del components[bisect_left(components, (span["start"],)) : bisect_left(components, (span["end"],))]
+            del components[bisect_left(components, (start,)) : bisect_left(components, (end,))]
+            place = slice(bisect_right(starts, span["start"]) - 1, bisect_left(starts, span["end"]))
+            inner = _without_indent(lines[place], readable[place])
+            if is_mdx and value[name] == "Indented" and inner != lines[place]:
+                yield from _read_blocks(page, inner, is_mdx, slugs)
         if name == "Table":
             named.clear()
         elif name == "TableCell":
             column += kind == "End"
         elif name in ("TableHead", "TableRow"):
             column = 0
-        if name == "Heading" and (place := titles.pop(span["start"], None)):
+        if name == "Heading" and (place := titles.pop(start, None)):
             title = Part(page.content[slice(*place)].decode(), place)
             yield page.make_unit(place, [title], methodcaller("replace", '"', "'"))
         events = []
@@ -226,8 +274,8 @@ def _read_text(
         ids = [*dict.fromkeys(_find_ids(text, slugs))]
         if b"#" not in attributes and b"](#tab/" not in whole:
             around = ("", f" {{#{ids[0]}}}") if is_hugo else ("".join(f'<a id="{name}"></a>' for name in ids), "")
-    may_be_name = in_names or text.endswith("/") or not inside.isdisjoint(["Heading", "DefinitionListTitle"])
-    is_name = may_be_name and NAME.fullmatch(text) is not None
+    may_be_name = text.endswith("/") or not inside.isdisjoint(["Heading", "DefinitionListTitle"])
+    is_name = (VALUE if in_names else NAME).fullmatch(text) is not None and (in_names or may_be_name)
     if not is_name and any(LETTER.search(part.shown) for part in parts if not part.tag):
         yield page.make_unit((start, end), parts, HALVE_STARS if is_doubled else str, around)
 
@@ -282,6 +330,8 @@ def _find_tags(content: bytes, events: list[Event], is_doubled: bool) -> tuple[l
             add((start, BREAK.match(content, start).end()), "\n")
         elif kind == "Text":
             has_letters |= LETTER.search(value) is not None
+        elif kind == "Code" and TOUCHED.match(content[start - 1 : start] + content[end : end + 1]):
+            add((start, end), f"<x{number}/>")
         elif kind == "InlineHtml" or (kind != "SoftBreak" and b"\n" in content[start:end]):
             shown = content[start:end].decode()
             add((start, end), shown if SHOWN.fullmatch(shown) and "\n" not in shown else f"<x{number}/>")

@@ -1,6 +1,7 @@
-"""What is particular to a language: negations, typography, the words before which counts stand, and subjects."""
+"""What is particular to a language: negations, typography, words before which counts stand, dates and subjects."""
 
 import re
+from collections.abc import Callable
 from typing import NamedTuple
 
 
@@ -15,6 +16,7 @@ class Habits(NamedTuple):
         has_capital_nouns: nouns begin with capitals, not only names.
         has_accents: words have other letters than a to z, not only names.
         subject: finds a word before a verb, in the group ``first`` if it begins a sentence.
+        write_out: writes the full names of months into dates, which models have read more often.
     """
 
     negation: re.Pattern[str] = re.compile(r"(?!)")
@@ -24,6 +26,7 @@ class Habits(NamedTuple):
     has_capital_nouns: bool = False
     has_accents: bool = True
     subject: re.Pattern[str] | None = None
+    write_out: Callable[[str], str] = str
 
     def typeset(self, text: str) -> str:
         """The text with the no-break spaces and the elisions of the language."""
@@ -49,6 +52,9 @@ weeks words years"""
 AUXILIARY = "is|has|can|will|does|also"
 SUBJECT = rf"[a-z][a-z\d]+(?= (?:{AUXILIARY})\b)|[A-Z][a-z]{{2,}}(?= (?:{AUXILIARY}|[a-z]{{2,}}(?<![aius])s)\b)"
 ENGLISH_SUBJECT = rf"(?:\A|(?<=[.!?] ))(?P<first>{SUBJECT})|(?<=[a-z,] )(?:{SUBJECT})"
+MONTHS = "January February March April May June July August September October November December"
+SHORT_MONTHS = {month[:length]: month for month in MONTHS.split() for length in (3, 4)}
+IN_DATE = re.compile(rf"\b({'|'.join(SHORT_MONTHS)})\b\.?(?= \d{{1,2}}, \d{{4}}\b)")  # Jul 15, 2024
 FRENCH = """ne n'* non pas ni sinon aucun* jamais rien personne sans hors faux fausse* vide* échec* absent* erron*
 manqu* mauvais* désactiv* désapprouv* illégal* illisible* immua* impossible* imprév* inacc* inact* inattend* inchang*
 incoh* incompat* incompl* inconn* incorrect* indéfini* indéterm* indisponible* inexist* inférieur* insuffis* interdi*
@@ -73,6 +79,7 @@ HABITS = {
         counted=frozenset(COUNTED.split()),
         has_accents=False,
         subject=re.compile(ENGLISH_SUBJECT),
+        write_out=lambda text: IN_DATE.sub(lambda month: SHORT_MONTHS[month[1]], text),
     ),
     "fr": Habits(re.compile(FRENCH_NEGATION), _any_of(FRENCH), TYPOGRAPHY),
 }

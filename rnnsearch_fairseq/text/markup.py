@@ -67,6 +67,7 @@ KEPT, SHOWN, PART, BOUNDARY = "KEPT", "SHOWN", "PART", "BOUNDARY"
 TABLE = [
     ("symbol", KEPT, r"⟦\d+⟧"),
     ("format", KEPT, r"\A(?:(?P<letter>[a-zA-Z])(?P=letter){0,4}(?:[\s/.,:-]+|\Z)){2,12}\Z"),  # of a date: h:mm a
+    ("quantity", KEPT, r"\A\d+(?:\.\d+)?(?!st|nd|rd|th)[a-zA-Z]{1,3}\Z"),  # a text such as 2s
     ("usage", KEPT, USAGE),
     ("prompt", KEPT, r"(?m:^\$\ (?=[^\n]*(?:[/=|&_<>]|\s-|\.\w))[a-z./][^\n]*)"),  # a command with a sign of code
     ("code", KEPT, r"```(?:[^`]|`(?!``))*``` | ``(?:[^`]|`(?!`))+``"),
@@ -138,7 +139,7 @@ NUMBER = re.compile(
 # A word with a capital inside a sentence, or that is somebody's or does something, or in capitals; or with an accent.
 NAME = re.compile(
     r"\b(?:(?<=[a-z,)\0] )[A-Z][^\W\d_A-Z]{3,}|[A-Z]{4,}|(?![a-zß-ÿ])(?=[a-zA-Z]*[^\W\d_a-zA-Z])[^\W\d_]{3,}"
-    r"|[A-Z][a-z]{2,}[a-rt-z](?=['’]s\b| (?:is|has|was|does|will|can)\b))\b"
+    r"|[A-Z][a-z]{2,}(?:[a-rt-z](?=['’]s\b| (?:will|can)\b)|[a-z](?= (?:is|has|was|does)\b)))\b"
 )
 SYMBOL = re.compile(r"(\s?)(⟦\d+⟧)")
 RUN = re.compile(r"\w+|[^\w\s]+")

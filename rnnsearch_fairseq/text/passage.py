@@ -38,11 +38,12 @@ ANGULAR = re.compile(r'<x id="(START|CLOSE)_(\w+)"')
 BLOCK = re.compile(r"\{(?:%-?\s*|\{[#/])(\w+)")  # {% if and {{#if
 # A link of RST, and alternatives in brackets, which are not cut.
 TITLED = re.compile(r"`[^`\n]*\s<[^`<>\n]+>`|\([^()|\n]{0,80}\|[^()\n]{0,80}\)")
-# Tags between blocks; labels of footnotes; Qt's filters; the numbers of Symfony's plural forms; escaped ends of lines.
+# Tags between blocks; labels of footnotes; Qt's filters; the numbers of Symfony's plural forms; escaped ends of lines;
+# {% else %} and {{else}}.
 BREAK = re.compile(
     r"<(?:br|hr|/?(?:div|li|ol|p|td|th|tr|ul))\b[^<>]*>|^\[\^\w+\]:|;;"
     r"|(?:^(?=[^|\n]*\|)|(?<=\|))(?:\{\d+\}|[\[\]]-?[\w*]+,[\w*]+[\[\]])"
-    rf"|{ESCAPED_END}",
+    rf"|{ESCAPED_END}|\{{%-?\s*el(?:se|if)\b[^%\n]*%\}}|\{{\{{-?\s*else\b[^{{}}\n]*\}}\}}",
     re.MULTILINE,
 )
 # Ends of lines and beginnings of items in lists and of headings, and what is between columns.
@@ -58,7 +59,8 @@ HEAD = re.compile(
 # A whole text with emphasis, but for a word that may be a name.
 EMPHASIZED = re.compile(r"(\*{1,3}|__|~~)(?=[A-Z]|\S+ )([^\s*_~`](?:[^*_~`\n]*[^\s*_~`])?)\1")
 # The text of an element that is a part of the sentence around it: its first word, which may follow code, is small.
-INLINE = re.compile(r"(?:`[^`\n]+`\s+)?(?![A-Z\d_])\w(?!.*?(?:\n|<))")
+INLINE = re.compile(r"(?:`[^`\n]+`\s+)?(?![A-Z\d_])\w(?!.*?(?:\n|<|\{%|\{\{))")
+CODE = {"code", "quoted", "role"}  # constructs inside which nothing is cut
 CLAUSE = re.compile(r"(?<=[,;:])\s+")
 SPAN = re.compile("\0+")
 CHUNK = re.compile(
@@ -129,7 +131,8 @@ class Passage:
         if parts:
             text = "".join([*parts, text[last:]])
             found = scan(text)
-        hidden = BREAK.sub(lambda sign: "\n" * len(sign[0]), TITLED.sub(lambda link: "\0" * len(link[0]), text))
+        hidden = hide(text, [(start, end) for name, start, end in found.constructs if name in CODE])
+        hidden = BREAK.sub(lambda sign: "\n" * len(sign[0]), TITLED.sub(lambda link: "\0" * len(link[0]), hidden))
         hidden = hide(hidden, (scan(hidden) if "\n" in hidden else found).kept)
         parts = _split(text, hidden, found.hidden, 0, len(text), [SEPARATOR, SENTENCE_END, CLAUSE])
         return [piece for part in parts for piece in _without_frame(*part)]

@@ -47,10 +47,10 @@ FEATURES: list[tuple[str, Callable[[str], Any]]] = [
     ("has % away from its number", lambda rest: len(LONE_PERCENT.findall(rest))),
     ("has a bracket without its pair", lambda rest: rest.count("(") - rest.count(")")),
     ("has other quotation marks", lambda rest: len(QUOTED.findall(rest))),
-    ("ends with another sign", lambda rest: rest[-1:] if rest[-1:] in ENDS else ""),
+    ("ends with another sign", lambda rest: "…" if rest.endswith("...") else rest[-1:] if rest[-1:] in ENDS else ""),
 ]
 NAME = re.compile(r"[./-]*(?:[^\W_][./-]*)+")  # which a translation may have for itself
-ADDED = re.compile("[*`]")  # of RST and Markdown; a model of documentation writes them into other texts, too
+ADDED = "*`"  # signs of RST and Markdown; a model of documentation writes them into other texts, too
 # A word with one capital, and what sentences have, but not titles.
 TITLE_WORD = re.compile(r"(?<![\w.&/-])[A-Z][a-z]+(?![\w-])")
 TITLE_CAPITAL = re.compile(r"(?<=[^\W\d_] )[A-ZÀ-Þ][a-zß-ÿ]+(?![\w-])")  # of a word inside a title
@@ -117,7 +117,8 @@ class Piece:
         self.text, self._reader = text, reader
         self._from, self._to = (HABITS.get(language, Habits()) for language in reader.languages)
         self._label = _accelerator(text, reader.words[0] or ()) if reader.masks else ""
-        self._plain = reader.terms.put_into(text.replace(self._label, "", 1) if self._label else text)
+        plain = reader.terms.put_into(text.replace(self._label, "", 1) if self._label else text)
+        self._plain = self._from.write_out(plain) if reader.masks else plain
         found = scan(self._plain, *reader.what_is_kept)
         places = found.kept if reader.masks else [(start, end) for _, start, end in found.constructs]
         self._kept, self._elements = [self._plain[start:end] for start, end in places], shape(found)
@@ -184,7 +185,9 @@ class Piece:
             text = text.upper()
         if not self._reader.masks:
             return text
-        text = self._without_half_emphasis(text if ADDED.search(self.text) else ADDED.sub("", text))
+        for sign in ADDED:
+            text = text if sign in self.masked else text.replace(sign, "")
+        text = self._without_wrong_stars(text)
         if "…" in self.text and "..." not in self.text:  # models read and write three dots for this sign
             text = re.sub(r"\.{2,3}", "…", text)
         for symbol in self._attached:  # without a blank before it
@@ -215,9 +218,11 @@ class Piece:
             return start + word[0].lower() + text[len(start) + 1 :]
         return text
 
-    def _without_half_emphasis(self, text: str) -> str:
-        """The text without stars that have no partner, as when the model has lost one of a pair."""
-        known = STAR_RUN.findall(self.masked)
+    def _without_wrong_stars(self, text: str) -> str:
+        """The text without stars of a length that the source lacks, or that have no partner."""
+        known, runs = STAR_RUN.findall(self.masked), STAR_RUN.findall(text)
+        if Counter(known) == Counter(run for run in runs if run in known):
+            text = STAR_RUN.sub(lambda run: run[0] if run[0] in known else "", text)
         if _lacks_partner(known) or not _lacks_partner(STAR_RUN.findall(text)):
             return text
         text = STAR_RUN.sub(lambda run: run[0] if run[0] in known else "", text)

@@ -61,6 +61,7 @@ def translate(html: str) -> str:
         ("<html lang=en><title>a <b></title><body>b</html>", ["a <b>", "b"],
          '<html lang="fr"><title>A &lt;b&gt;</title><body>B</html>'),
         ("<html lang=en><p>1 &amp; 2 &nbsp;</p></html>", [], None),
+        ("<html lang='{{ a }}'><p title=a-b>c", ["c"], "<html lang='{{ a }}'><p title=a-b>C"),
         ("<meta charset=latin1><p>a", ["a"], '<meta charset="utf-8"><p>A'),
         ("<meta http-equiv=Content-Type content='text/html; charset=latin1'><p>a", ["a"],
          '<meta http-equiv=Content-Type content="text/html; charset=utf-8"><p>A'),

@@ -21,8 +21,8 @@ def shout(text: str) -> str:
     return "".join(part.upper() + kept for part, kept in zip(parts, [*KEPT.findall(text), ""], strict=True))
 
 
-def translate(content: str) -> str:
-    document = read_markdown(content.encode())
+def translate(content: str, is_mdx: bool = False) -> str:
+    document = read_markdown(content.encode(), is_mdx)
     for unit in document.units:
         assert unit.fill([shout(unit.sources[0])]) == ""
     return document.write("fr").decode()
@@ -71,6 +71,7 @@ SHORT = "[a b]: x\n[`c`]: x\n[d e]: x\n[g]: x\n"
         ("> [!NOTE] a\n> b\n\n::: c\n\n::: d e='f'\n", "> [!NOTE] A\n> B\n\n::: c\n\n::: d e='f'\n"),
         ("- a/\n  - b\n\nC | d\n:-|:-\ne | f\n", "- a/\n  - B\n\nC | D\n:-|:-\nE | F\n"),
         (":   !!! note\n\n        a\n", ":   !!! note\n\n        A\n"),
+        ('!!!note "See [a](b "c")"\n\n      d\n', '!!!note "SEE [A](B \'C\')"\n\n      D\n'),
         ('=== "Linux"\n    a\n\n??? tip\n    b\n', '=== "LINUX"\n    A\n\n??? tip\n    B\n'),
         ("NOTE: a\nb\n\nWARNING:\nc\n\n>! TIP: d\n\n> BLOCK:\n",
          "NOTE: A B\n\nWARNING:\nC\n\n>! TIP: D\n\n> BLOCK:\n"),
@@ -81,6 +82,10 @@ SHORT = "[a b]: x\n[`c`]: x\n[d e]: x\n[g]: x\n"
         ("- ```\n  export a {\n  ```\n\n```\nexport a(\n```\nb\n\n}\n",
          "- ```\n  export a {\n  ```\n\n```\nexport a(\n```\nB\n\n}\n"),
         ("<A\n  b='c'\n>\nd\n</A>\n{{< e\n  f='g'\n>}}\n", "<A\n  b='c'\n>\nD\n</A>\n{{< e\n  f='g'\n>}}\n"),
+        ("<A\n  title='b'\n  c />\nd\n> e\n", '<A\n  title="B"\n  c />\nD\n> E\n'),
+        ("{{ a({\n  b: c\n}) }}\nd\n{% e\n  f %}\n", "{{ a({\n  b: c\n}) }}\nD\n{% e\n  f %}\n"),
+        ("{/* a\n b */}\nc\n{d.e((f) => (\n  g\n))}\n", "{/* a\n b */}\nC\n{d.e((f) => (\n  g\n))}\n"),
+        ("a`b` c `d`e (`f`or`g`)\n", "A`b` C `d`E (`f`OR`g`)\n"),
         ("a\n\n:b: c\n\n[d]: {{< e f >}}\n[g]: {% h %}\n", "A\n\n:B: C\n\n[d]: {{< e f >}}\n[g]: {% h %}\n"),
         ("% a\nb\n+++ c\nd\n{/* e */}\n%% f %%\n", "% a\nB\n+++ c\nD\n{/* e */}\n%% f %%\n"),
         ("Title: A\nDate: 1\n\n> [!div class='a']\n> b\n", "Title: A\nDate: 1\n\n> [!div class='a']\n> B\n"),
@@ -91,6 +96,7 @@ SHORT = "[a b]: x\n[`c`]: x\n[d e]: x\n[g]: x\n"
         ("::a{b=c}\n#d\ne\n:::f\n---\nto: g\n  ---\n:::\n::\n", "::a{b=c}\n#d\nE\n:::f\n---\nto: g\n  ---\n:::\n::\n"),
         ("**a**\nb\nSee c: d\nThe e:\nf\n", "**A**\nB\nSEE C: D\nTHE E: F\n"),
         ("| Name | a |\n|-|-|\n| b | c |\n| [d](#e) | f g |\n", "| NAME | A |\n|-|-|\n| b | C |\n| [d](#e) | F G |\n"),
+        ("| Default |\n|-|\n| 'a' |\n| 2s |\n| No |\n", "| DEFAULT |\n|-|\n| 'a' |\n| 2s |\n| NO |\n"),
         (":::{note} a\n:class: b\nc\n:::\n", ":::{note} a\n:class: b\nC\n:::\n"),
         ("@a b\n@c d\n e\n| f\n| g\n✅ h\n🚀 i\n", "@A B\n@C D E\n| F\n| G\n✅ H\n🚀 I\n"),
         ("# a b\n---\nc: d\n---\n\n# [e g](#tab/f)\n", '# <a id="a-b"></a>A B\n---\nc: d\n---\n\n# [E G](#tab/f)\n'),
@@ -113,6 +119,22 @@ SHORT = "[a b]: x\n[`c`]: x\n[d e]: x\n[g]: x\n"
 )  # fmt: skip
 def test_texts_are_found_and_written_back(page: str, written: str | None) -> None:
     assert translate(page) == (page if written is None else written)
+
+
+@pytest.mark.parametrize(
+    ("page", "written"),
+    [
+        ("<A>\n\t<B>\n\n\t\ta\n\n\t</B>\n</A>\n", "<A>\n\t<B>\n\n\t\tA\n\n\t</B>\n</A>\n"),
+        ("<A>\n    a\n\n\t\t# b c\n  </A>\nd\n", '<A>\n    A\n\n\t\t# <a id="b-c"></a>B C\n  </A>\nD\n'),
+        ("<A>\n    1. a\n\n       ```\n       b\n       ```\n    2. c\n</A>\n",
+         "<A>\n    1. A\n\n       ```\n       b\n       ```\n    2. C\n</A>\n"),
+        ("1. a\n\n    <B>\n    ```\n    c\n\n    # d\n    ```\n    </B>\n2. e\n",
+         "1. A\n\n    <B>\n    ```\n    c\n\n    # d\n    ```\n    </B>\n2. E\n"),
+        ("    <A title='b c'>\n        <p>d</p>\n    </A>\n", '    <A title="B C">\n        <p>D</p>\n    </A>\n'),
+    ],
+)  # fmt: skip
+def test_a_text_of_mdx_is_no_code_because_it_is_indented(page: str, written: str) -> None:
+    assert translate(page, is_mdx=True) == written
 
 
 def test_words_in_single_stars_are_no_variables_for_the_translator() -> None:
