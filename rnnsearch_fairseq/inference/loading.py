@@ -202,7 +202,8 @@ def write_member(path: Path, member: Member) -> None:
 def _make_member(name: str, values: Mapping[str, Any], text: TextSettings, *more: Any) -> Member:
     """A member of the architecture ``name`` with the options in ``values``; its parameters have no storage yet."""
     if name not in ARCHITECTURES:
-        raise InputError(f"its model is {quote(name)!r}, and this package reads {' and '.join(KINDS)}")
+        others = "models of other packages are for fairseq's commands"
+        raise InputError(f"its model is {quote(name)!r}, and this package reads {' and '.join(KINDS)}; {others}")
     kind = ARCHITECTURES[name]
     config_class, network_class = KINDS[kind]
     config = config_class.from_values(values)

@@ -23,7 +23,7 @@ from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.modules.blackout import AliasTable, alias_table, draw_negatives
 from rnnsearch_fairseq.modules.fused.blackout import blackout_loss
 from rnnsearch_fairseq.modules.fused.loss import smoothed_loss
-from rnnsearch_fairseq.plugin.models import scores_features
+from rnnsearch_fairseq.plugin.models import NetworkDecoder, scores_features
 
 Result = tuple[Tensor, int, dict[str, Any]]  # cost of a batch, divisor of the gradients, values for the log
 # fairseq's trainer divides gradients by the total sample size, or by 1 if this is 0 (Trainer.train_step). Sizes of 1
@@ -111,6 +111,8 @@ class BlackOut(SmoothedNLL):
         self.proposal: tuple[Tensor, AliasTable] | None = None  # log Q and Q's alias table
 
     def forward(self, model: BaseFairseqModel, sample: dict[str, Any], reduce: bool = True) -> Result:
+        if not isinstance(getattr(model, "decoder", None), NetworkDecoder):
+            raise InputError("--criterion blackout needs a model of this package; give another --arch or --criterion")
         if not model.training:
             return super().forward(model, sample, reduce)
         features, extra = model(**sample["net_input"], features_only=True)

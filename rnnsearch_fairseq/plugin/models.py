@@ -19,6 +19,7 @@ from fairseq.models import (
     register_model_architecture,
 )
 from fairseq.tasks import FairseqTask
+from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
 from torch import Tensor, nn
 
@@ -95,7 +96,9 @@ class NetworkDecoder(FairseqIncrementalDecoder):
         recurrent, source = saved or self.network.begin(encoder_out[0])
         features, alpha, recurrent = self.network(prev_output_tokens, recurrent, source)
         self.set_incremental_state(incremental_state, "search", (recurrent, source))
-        extra = {"attn": [None if alpha is None else alpha[..., : encoder_out[1]]], "constituents": [alpha]}
+        # fairseq's criterion of alignments needs contiguous weights.
+        words = None if alpha is None else alpha[..., : encoder_out[1]].contiguous()
+        extra = {"attn": [words], "constituents": [alpha]}
         layer = self.network.to_vocabulary
         if not features_only:
             return layer(features), extra
@@ -131,6 +134,7 @@ class NetworkModel(FairseqEncoderDecoderModel):
     def build_model(cls, cfg: DictConfig, task: FairseqTask) -> "NetworkModel":
         """Build the model that ``cfg`` describes, with the paper's initial values."""
         config = cls.Config.from_values(OmegaConf.to_container(cfg, enum_to_str=True))
+        _check_architecture(cfg.get("_name"), config)
         source, target = task.source_dictionary, task.target_dictionary
         if config.share_all_embeddings and source != target:
             cure = "give fairseq-preprocess --joined-dictionary, or the model --share-decoder-input-output-embed"
@@ -182,6 +186,15 @@ class NetworkModel(FairseqEncoderDecoderModel):
                 cure = "leave out --share-all-embeddings and --share-decoder-input-output-embed"
                 raise InputError(f"the checkpoint's {first} and {name} differ, and this model shares them: {cure}")
         return super().load_state_dict(state_dict, *args, **options)
+
+
+def _check_architecture(name: str | None, config: NetworkConfig) -> None:
+    """Refuse the name of an architecture in a file of Hydra, which sets the model's defaults instead."""
+    settings = {**rnnsearch.ARCHITECTURES, **tree2seq.ARCHITECTURES}.get(name, {})
+    unset = {key: value for key, value in settings.items() if getattr(config, key) == getattr(type(config)(), key)}
+    options = " ".join(f"model.{key}={value}" for key, value in unset.items() if getattr(config, key) != value)
+    if options and HydraConfig.initialized():
+        raise InputError(f"with model._name={name}, Hydra sets none of its options; give them, too: {options}")
 
 
 def set_architecture(settings: dict[str, Any], args: Any) -> None:

@@ -24,6 +24,7 @@ from torch import Tensor
 
 from rnnsearch_fairseq.command_line import described, option
 from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.modules.forest import build_forest
 from rnnsearch_fairseq.modules.symbols import EOS, PAD
 from rnnsearch_fairseq.modules.tree_lstm import Forest
 from rnnsearch_fairseq.plugin.data import LimitedPairs, PooledPairs, ReshuffledPairs, TreePairs, longer_side
@@ -83,6 +84,8 @@ class RNNsearchTask(TranslationTask):
         self.pairs = 0  # a checksum of the lengths of the training pairs
         self.has_trees = cfg.tree_lang is not None
         if self.has_trees:
+            if cfg.truncate_source:
+                raise InputError("--truncate-source would leave trees without their words; leave it or the trees out")
             path = Path(utils.split_paths(cfg.data)[0], f"dict.{cfg.tree_lang}.txt")
             if not path.is_file():
                 raise _no_trees(path, cfg.tree_lang)
@@ -94,6 +97,11 @@ class RNNsearchTask(TranslationTask):
         folder = Path(utils.split_paths(cfg.data)[0])
         if not any(folder.glob("dict.*.txt")):
             raise InputError(f"{folder}: no dictionaries are there; give the --destdir of fairseq-preprocess")
+        if None in (cfg.source_lang, cfg.target_lang):  # fairseq might take the suffix of the trees
+            pairs = {path.name.split(".")[1] for path in folder.glob("*.*-*.*")}
+            texts = sorted(pair for pair in pairs if pair.count("-") == 1 and not pair.endswith("-None"))
+            if texts:
+                cfg.source_lang, cfg.target_lang = texts[0].split("-")
         return super().setup_task(cfg, **kwargs)
 
     def load_dataset(self, split: str, epoch: int = 1, combine: bool = False, **kwargs: Any) -> None:
@@ -180,6 +188,15 @@ class RNNsearchTask(TranslationTask):
         if fairseqs:
             raise InputError(f"{option(fairseqs[0])} has no effect with --search {search}; leave one of them out")
         return Generator(models, beam_search, getattr(args, "print_alignment", None))
+
+    def inference_step(self, generator: Any, models: Any, sample: dict[str, Any], **options: Any) -> Any:
+        """As in fairseq; the sentences of fairseq-interactive have no trees."""
+        inputs = sample["net_input"]
+        if self.has_trees and "trees" not in inputs:
+            words = inputs["src_tokens"]
+            forest = build_forest([None] * len(words), [0] * len(words), words.size(1))
+            inputs["trees"] = utils.apply_to_sample(lambda part: part.to(words.device), tuple(forest))
+        return super().inference_step(generator, models, sample, **options)
 
     def begin_valid_epoch(self, epoch: int, model: BaseFairseqModel) -> None:
         """As in fairseq, but the generator of --eval-bleu takes the current parameters."""

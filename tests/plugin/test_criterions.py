@@ -201,6 +201,8 @@ def test_the_settings_of_the_paper_are_the_default_and_negatives_must_be_drawn()
     assert (criterion.samples, criterion.alpha, criterion.sentence_avg) == (500, 0.4, False)
     with pytest.raises(InputError, match="--blackout-samples"):
         build("blackout", blackout_samples=0)
+    with pytest.raises(InputError, match="needs a model of this package"):
+        criterion(torch.nn.Linear(1, 1), {})
 
 
 def test_counting_leaves_out_what_training_does_and_leaves_its_random_numbers_alone() -> None:

@@ -9,9 +9,12 @@ import pytest
 from fairseq.dataclass.initialize import add_defaults, hydra_init
 from hydra import compose, initialize_config_module
 from hydra.core.global_hydra import GlobalHydra
+from hydra.core.hydra_config import HydraConfig
 from omegaconf import OmegaConf
 
 from rnnsearch_fairseq import plugin
+from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.plugin.models import RNNsearchModel
 from tests.builders import parse_training
 
 PAPER = split("--task rnnsearch --pool-batches 20 --optimizer adadelta --clip-norm 1 --criterion summed_nll")
@@ -48,3 +51,11 @@ def test_configuration_is_that_of_the_command_line(name: str) -> None:
     ours["dataset"]["batch_size_valid"] = ours["dataset"]["batch_size_valid"] or ours["dataset"]["batch_size"]
     for section in ("model", "task", "criterion", "optimizer", "lr_scheduler", "optimization", "dataset", "checkpoint"):
         assert ours[section] == theirs[section], section
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_the_name_of_an_architecture_without_its_options_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    cfg = OmegaConf.create(composed_by_hydra("model._name=bahdanau_gru_small")["model"])
+    monkeypatch.setattr(HydraConfig, "initialized", lambda: True)
+    with pytest.raises(InputError, match=r"too: model\.embedding_size=256 model\.hidden_size=256"):
+        RNNsearchModel.build_model(cfg, task=None)

@@ -62,7 +62,7 @@ def test_recorded_log_probabilities_and_attention(records: str, left: bool) -> N
             columns = words + [width + k for k in range(expected.shape[1] - len(words))]
             shown = alpha[row, : len(record["tgt"])].detach()
             np.testing.assert_allclose(shown[:, columns], expected, **EXACT)
-            assert torch.equal(extra["attn"][0][row], alpha[row][:, :width])
+            assert torch.equal(extra["attn"][0][row], alpha[row][:, :width]) and extra["attn"][0].is_contiguous()
 
 
 @needs_tree2seq

@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 import torch
 
-from rnnsearch_fairseq.modules.attention import Memory, average_annotations
+from rnnsearch_fairseq.modules.attention import AlignmentModel, Memory, average_annotations
 from rnnsearch_fairseq.modules.config import NetworkConfig
 from rnnsearch_fairseq.modules.fused import kernels
+from rnnsearch_fairseq.modules.fused.forms import REPLACED, is_changed
+from rnnsearch_fairseq.modules.gru import GatedHiddenUnit
 from rnnsearch_fairseq.modules.rnnsearch import RNNsearch, RNNsearchConfig
 from rnnsearch_fairseq.modules.tree2seq import Tree2Seq, Tree2SeqConfig
 from rnnsearch_fairseq.modules.tree_lstm import Forest
@@ -112,3 +114,24 @@ def test_attention_to_a_long_source_is_exact_in_half_precision(dtype: torch.dtyp
     kernels.align_backward(query, keys, energy, sigmoids, grad_energies, grad_query, grad_keys, grad_energy)
     for computed, tensor in zip((grad_query, grad_keys * energy, grad_energy.sum(dim=0)), exact, strict=True):
         assert (computed.double() - tensor.grad).norm() / tensor.grad.norm() < limit
+
+
+def test_the_checksums_are_those_of_the_sources() -> None:
+    assert [name for owner, name, checksum in REPLACED if is_changed(getattr(owner, name), checksum)] == []
+
+
+@pytest.mark.parametrize("owner", [AlignmentModel, GatedHiddenUnit])
+def test_a_changed_equation_is_computed(
+    owner: type[torch.nn.Module], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    equation = owner.forward
+
+    def forward(self: torch.nn.Module, *inputs: Any) -> Any:
+        result = equation(self, *inputs)
+        return (2 * result[0], result[1]) if isinstance(result, tuple) else 2 * result
+
+    monkeypatch.setattr(owner, "forward", forward)
+    sample = make_sample("ragged", left=False)
+    fused, readable = (run("rnnsearch", scan, sample)[0] for scan in ("fused", "reference"))
+    assert all(map(torch.equal, fused, readable))
+    assert "was changed: networks run as it is written" in caplog.text
