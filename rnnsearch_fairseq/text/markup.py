@@ -136,9 +136,11 @@ NUMBER = re.compile(
     | \d+(?:[.,]\d+)?(?:[a-z]{1,3}|[kMGmµ]?(?:V|A|W|B|Hz)|[KMGT]i?B(?:/s)?) | \d+:[a-z]+""",
     re.VERBOSE,
 )
-# A word with a capital inside a sentence, or that is somebody's or does something, or in capitals; or with an accent.
+# A word with a capital inside a sentence, or that is somebody's or does something, or in capitals; or with an accent; or
+# in small letters, but alone in a text or between tags.
 NAME = re.compile(
     r"\b(?:(?<=[a-z,)\0] )[A-Z][^\W\d_A-Z]{3,}|[A-Z]{4,}|(?![a-zß-ÿ])(?=[a-zA-Z]*[^\W\d_a-zA-Z])[^\W\d_]{3,}"
+    r"|(?:\A|(?<=\0))[a-z]{4,}(?=\Z|\0)"
     r"|[A-Z][a-z]{2,}(?:[a-rt-z](?=['’]s\b| (?:will|can)\b)|[a-z](?= (?:is|has|was|does)\b)))\b"
 )
 SYMBOL = re.compile(r"(\s?)(⟦\d+⟧)")

@@ -135,7 +135,8 @@ def test_names_that_a_model_does_not_know_are_kept() -> None:
     found = scan("Elgg uses (the Elgg-1) Elgg's Python, Elgg. Elgg `is` SBOM", words={"python"})
     assert found.spans == ["Elgg-1", "Elgg", "Elgg", "`is`", "SBOM"]
     assert not any(scan(text, words={}).spans for text in ("FIND SBOM", "Coordinators can", "Elgg, it"))
-    assert scan("Leptos is", words={}).spans == ["Leptos"]
+    assert scan("Leptos is <a0>espree</a0>", words={}).spans == ["Leptos", "<a0>", "espree", "</a0>"]
+    assert scan("espree", words={}).spans == ["espree"] and scan("espree is", words={}).spans == []
     few, many = ("The Élgg" + "".join(map(" `{}` is".format, range(codes))) for codes in (8, 9))
     assert scan(few, words={}).spans[0] == "Élgg" and len(scan(many, words={}).spans) == 9
     assert scan("Picard's Elgg. Łukasz, Picard can", words={}).spans == ["Picard", "Elgg", "Łukasz", "Picard"]
