@@ -61,7 +61,7 @@ binarise() { # TEXT OPTIONS... BIN: binarise TEXT/{train,valid,test}.LANGUAGE to
 
 has_gpu() { nvidia-smi -L &> /dev/null; }
 
-fast_precision() { # --bf16, where bfloat16 is fast: Intel's AVX-512 without AMX takes 1.4 times as long as with float32
+fast_precision() { # --bf16, where bfloat16 is fast: Intel's AVX-512 without AMX takes 1.3 times as long as with float32
     local flags=amx_bf16
     if grep -qs AuthenticAMD /proc/cpuinfo; then flags=avx512_bf16; fi
     if has_gpu || grep -qs "$flags" /proc/cpuinfo; then echo --bf16; fi

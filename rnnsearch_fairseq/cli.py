@@ -1,4 +1,4 @@
-"""The command rnnsearch: all that this package adds to fairseq's own commands."""
+"""Translate with RNNsearch and tree-to-sequence models, and prepare their training."""
 
 import argparse
 import importlib.util

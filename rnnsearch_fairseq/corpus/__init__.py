@@ -1,1 +1,1 @@
-"""Prepare parallel text and parses for training."""
+"""Prepare parallel text for training."""

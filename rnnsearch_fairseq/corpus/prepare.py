@@ -171,7 +171,7 @@ _make_codec = lru_cache(4)(TextCodec)  # a process makes its codecs once
 
 
 def encode_block(preparation: Preparation, languages: Pair, pairs: Iterable[Pair]) -> list[Pair]:
-    """The pairs as words with blanks between."""
+    """The pairs as words separated by spaces."""
     return [*_encode(pairs, *(_make_codec(preparation, language) for language in languages))]
 
 
@@ -188,7 +188,7 @@ def _encode(
     known: Container[str] | None = None,
     terms: Terms = NO_TERMS,
 ) -> Iterator[Pair]:
-    """Yield the pairs as words with blanks between; ``known`` are the characters that the model knows."""
+    """Yield the pairs as words separated by spaces; ``known`` are the characters that the model knows."""
     for pair in pairs:
         if source.preparation.markup and max(map(len, pair)) <= MAX_CHARACTERS:
             pair = mask_pair(terms.put_into(pair[0]), pair[1], known, terms.kept)
@@ -211,11 +211,11 @@ def _make_parser() -> ArgumentParser:
     add_subwords = parser.add_mutually_exclusive_group().add_argument
     add_subwords("--bpe", type=partial(count, least=0), metavar="N", help="BPE merges of Moses tokens; 0: whole words")
     add_subwords("--sentencepiece", type=count, metavar="N", help="sentencepieces (default: as many as suit the text)")
-    add("--tokenized", action="store_true", default=None, help="the text is tokenised already: split it at blanks")
-    longest = "leave out training pairs with more than N words on a side, not counting subwords (the paper: 30, 50)"
+    add("--tokenized", action="store_true", default=None, help="the text is tokenised already: split it at spaces")
+    longest = "leave out training pairs with more than N words, not subwords, on a side (Bahdanau et al.: 30, 50)"
     add("--max-words", type=count, metavar="N", help=longest)
     add("--lowercase", action="store_true", default=None, help="write all text in lower case")
-    add("--shuffle", type=int, metavar="SEED", help="shuffle the training pairs, once (the paper does)")
+    add("--shuffle", type=int, metavar="SEED", help="shuffle the training pairs, once (as Bahdanau et al. do)")
     return parser
 
 

@@ -151,7 +151,7 @@ def split_files(
     pairs = Rows(clean())
     sentences = np.array(hashes, np.uint64).reshape(-1, 2)
     unique = np.sort(np.unique(sentences, axis=0, return_index=True)[1])
-    dropped["that came before"] = len(pairs) - len(unique)
+    dropped["that are duplicates"] = len(pairs) - len(unique)
     reasons = ", ".join(f"{count:,} {reason}" for reason, count in dropped.items() if count)
     left_out = f"; dropped {dropped.total():,} ({reasons})" if reasons else ""
     print(f"read {len(unique) + dropped.total():,} pairs of {names}{left_out}")
@@ -166,5 +166,5 @@ def split_files(
     if not all(counts[:LEFT_OUT]):
         few = f"too few pairs to split ({listing}; equal sentences stay in one part)"
         raise InputError(f"{names}: {few}; give more text, or other sizes with --split DEV TEST")
-    print(f"split {len(unique):,} pairs (seed {SEED}): {listing} (their sentences would be in two sets)")
+    print(f"split {len(unique):,} pairs (seed {SEED}): {listing} (with a sentence of another set)")
     return {part: pairs.select(unique[parts == number]) for number, part in enumerate(PARTS)}

@@ -4,12 +4,12 @@ Lines: each line of FILE or of standard input gives one line of output. A line w
 that cannot be read is named on standard error and left blank, and the command then ends with status 1. With --nbest, a
 line of output is the number of the line (from 1), the search's score and the translation, with tabs between.
 
-Documents: PO (.po), XLIFF (.xlf, .xliff), Qt's .ts, Markdown (.md, .mdx) and HTML (.html), also packed (.gz). Messages
-that have a translation keep it, also a fuzzy one. A new translation in PO, XLIFF and TS is marked for review; Markdown
-and HTML have no such mark. A translated heading of Markdown gets an anchor, so that links to it still work. Front
-matter, and the titles of links and images, stay as they are. So do names, such as a project's own, that are the subject
-of several clauses. In a folder, documents in other languages than the model's, and all other files (such as .rst, .txt
-and .pot), are copied, and the folders .git and node_modules are left out.
+Documents: PO (.po), XLIFF (.xlf, .xliff), Qt's .ts, Markdown (.md, .mdx) and HTML (.html), also compressed (.gz).
+Messages that have a translation keep it, also a fuzzy one. A new translation in PO, XLIFF and TS is marked for review;
+Markdown and HTML have no such mark. A translated heading of Markdown gets an anchor, so that links to it still work.
+Front matter, and the titles of links and images, stay as they are. So do names, such as a project's own, that are the
+subject of several clauses. In a folder, documents in other languages than the model's, and all other files (such as
+.rst, .txt and .pot), are copied, and the folders .git and node_modules are left out.
 
 Translated lines overwrite the file of --output. A document is never written over a file. If one document of a folder
 cannot be read, the command names it and writes nothing.
@@ -67,7 +67,7 @@ def read_arriving(path: Path | None) -> Iterator[list[bytes]]:
     with contextlib.nullcontext(sys.stdin.buffer) if path is None else open_bytes(path) as file:
         for number, block in enumerate(iter(lambda: file.read1(READ_AHEAD), b"")):
             if not number and b"\0" in block:
-                raise InputError(f"{path or 'standard input'}: not text in UTF-8 (it has zero bytes); give plain text")
+                raise InputError(f"{path or 'standard input'}: not text in UTF-8 (it has NUL bytes); give plain text")
             *lines, incomplete = (incomplete + block).split(b"\n")
             if lines:
                 yield lines
@@ -208,10 +208,10 @@ def parse_arguments() -> argparse.Namespace:
     data = "text, document or folder; default: standard input, which is read as lines of plain text"
     parser.add_argument("file", type=Path, nargs="?", metavar="FILE", help=data)
     add_model_options(parser)
-    parser.add_argument("--output", type=Path, metavar="FILE", help="file or folder to write; lines may go to stdout")
+    parser.add_argument("--output", type=Path, metavar="FILE", help="file or folder to write (lines: default stdout)")
     parser.add_argument("--nbest", type=count, help="print up to NBEST translations of each line, with their scores")
     parser.add_argument("--trees", type=Path, metavar="FILE", help="a parse of each line: Penn brackets or transitions")
-    prepared = "each line is words with blanks between, as rnnsearch prepare writes them, and so is its translation"
+    prepared = "each line is words separated by spaces, as rnnsearch prepare writes them, and so is its translation"
     parser.add_argument("--prepared", action="store_true", help=prepared)
     parser.add_argument("--alignments", type=Path, metavar="FILE", help="write alignments, as rnnsearch score does")
     add_search_options(parser)
@@ -233,7 +233,7 @@ def parse_arguments() -> argparse.Namespace:
     if args.output and not is_folder:
         written = find_format(args.output) or known
         if written is not known:
-            raise InputError(f"{args.output}: a name of {written.name}, which the input is not; give another name")
+            raise InputError(f"{args.output}: a name of {written.name}, but the input is none; give another name")
     named = [args.replace_unknown or None, args.terms, getattr(args, "length_statistics", None)]
     check_not_input([args.output, args.alignments], [args.file, args.trees, *named, *model_files(args.model)])
     return args

@@ -73,7 +73,7 @@ def describe(members: Sequence[Member]) -> str:
         lines.append(f"vocabulary of {language}: {len(vocabulary):,} symbols")
     for language, preparation in zip(text.languages, text.preparations or ()):
         settings = [value if name == "tokenizer" else name for name, value in vars(preparation).items() if value]
-        lines.append(f"preparation of {language}: {', '.join(settings) or 'words with blanks between'}")
+        lines.append(f"preparation of {language}: {', '.join(settings) or 'words separated by spaces'}")
     lines.append(f"search: {' '.join(command_options(usage.search)) or 'the default options'}")
     return "\n".join(lines)
 

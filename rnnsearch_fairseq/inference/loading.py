@@ -115,7 +115,7 @@ def _reading(path: Path, most: int | None = None) -> Iterator[None]:
                 cure = "give a copy that cp -rL has made of the folder"
                 raise InputError("a link, or not a regular file")
             if about.st_size > most:
-                raise InputError(f"it has {about.st_size:,} bytes, and such a model's at most {most:,}")
+                raise InputError(f"it has {about.st_size:,} bytes, and this model's file may have at most {most:,}")
         yield
     except Exception as error:
         what = str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
@@ -143,7 +143,7 @@ def find_checkpoint(path: Path) -> Path:
     if checkpoint is None:
         inside = next(path.glob(f"*/{CONFIG}"), None)
         cure = f"give {inside.parent}" if inside else TRAIN
-        raise InputError(f"{path}: no such checkpoint, and no folder with one or with {CONFIG}; {cure}")
+        raise InputError(f"{path}: neither a checkpoint nor a folder that holds one, or {CONFIG}; {cure}")
     return checkpoint
 
 

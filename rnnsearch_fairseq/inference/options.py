@@ -12,7 +12,7 @@ from rnnsearch_fairseq.search.options import SearchOptions
 from rnnsearch_fairseq.text.lines import read_lines
 from rnnsearch_fairseq.text.terms import Terms
 
-TERMS = "file of terms, one a line: a term that stays as it is, or a term, a tab and its only translation; without a "
+TERMS = "file of terms, one a line: a term that stays as it is, or a term, a tab and a fixed translation; without a "
 TERMS += "tab, a line of several words is one term"
 
 

@@ -39,7 +39,7 @@ def main() -> None:
     parser.add_argument("source", type=Path, help="source text, one sentence a line")
     parser.add_argument("target", type=Path, help="its translations, line by line")
     add_model_options(parser)
-    prepared = "the text is words with blanks between, as rnnsearch prepare writes it"
+    prepared = "the text is words separated by spaces, as rnnsearch prepare writes it"
     parser.add_argument("--prepared", action="store_true", help=prepared)
     parser.add_argument("--trees", type=Path, metavar="FILE", help="parses of the source, line by line")
     parser.add_argument("--output", type=Path, metavar="FILE", help="default: standard output")

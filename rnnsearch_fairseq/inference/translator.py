@@ -207,7 +207,7 @@ class Translator:
     ) -> Source:
         """Split a sentence into words, and read its parse: Penn brackets, transitions, or none.
 
-        ``where`` is the sentence's name in messages. A ``prepared`` one is words with blanks between, as the training
+        ``where`` is the sentence's name in messages. A ``prepared`` one is words separated by spaces, as the training
         text. An InputError if the sentence is too long, or the parse has other words.
         """
         has_parse = (parse or "").strip() not in ("", NO_PARSE)

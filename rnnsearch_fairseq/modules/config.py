@@ -29,7 +29,7 @@ class NetworkConfig:
         "both languages (fairseq-preprocess --joined-dictionary)",
     )
     word_dropout: float = described(
-        0.0, "probability that training replaces a word, source or previous, by <unk>", most=0.999999
+        0.0, "probability that training replaces a source word or a previous target word with <unk>", most=0.999999
     )
     scan: str = described(
         "fused",

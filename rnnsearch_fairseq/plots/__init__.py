@@ -1,1 +1,1 @@
-"""Pictures of alignments, of attention to phrases, and of learning curves."""
+"""Pictures of alignments."""

@@ -95,7 +95,7 @@ class BlackOutConfig(CrossEntropyCriterionConfig):
     blackout_samples: int = field(default=500, metadata={"help": "K: negative words drawn for each target word"})
     blackout_alpha: float = field(
         default=0.4,
-        metadata={"help": "negatives are drawn in proportion to their count in the training targets to this power"},
+        metadata={"help": "exponent: a word is drawn in proportion to its count in the training targets to this power"},
     )
 
 

@@ -65,7 +65,7 @@ class HalveOnWorseConfig(ReduceLROnPlateauLRScheduleConfig):
     lr_shrink: float = field(default=0.5, metadata={"help": "factor of the learning rate after a worse epoch"})
     lr_threshold: float = field(
         default=-1e-9,  # an equal loss is not worse
-        metadata={"help": "an epoch is worse if its loss is not below 1 - THRESHOLD times the loss of the last epoch"},
+        metadata={"help": "an epoch is worse if its loss is not below (1 - THRESHOLD) times that of the epoch before"},
     )
 
 

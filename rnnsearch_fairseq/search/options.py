@@ -26,22 +26,23 @@ class SearchOptions:
 
     search: str = described(
         "fairseq",
-        "'fairseq': fairseq's beam search; 'groundhog': the first paper's, where each finished hypothesis shrinks the "
-        "beam by one (Table 1: add --unnormalized; its No-UNK column: also --unkpen inf); 'tree2seq': the second "
-        "paper's, in which finished hypotheses keep their places in the beam and scores are not normalised",
+        "'fairseq': fairseq's beam search; 'groundhog': that of Bahdanau et al. (2015), where each finished hypothesis "
+        "shrinks the beam by one (Table 1: add --unnormalized; its No-UNK column: also --unkpen inf); 'tree2seq': that "
+        "of Eriguchi et al. (2016), in which finished hypotheses keep their places in the beam and scores are not "
+        "normalised",
         choices=SEARCHES,
     )
-    beam: int = described(5, "hypotheses that are continued in each step", least=1, most=MAX_BEAM)
+    beam: int = described(5, "number of hypotheses kept at each step", least=1, most=MAX_BEAM)
     lenpen: float = described(
         1.0, "power of the length by which scores are divided: below 1 favours shorter translations", least=-10, most=10
     )
-    unkpen: float = described(0.0, "penalty for an unknown word; inf forbids them", least=-MAX_VALUE, most=math.inf)
+    unkpen: float = described(0.0, "penalty for each unknown word; inf forbids them", least=-MAX_VALUE, most=math.inf)
     unnormalized: bool = described(False, "do not divide scores by the length")
     max_len_a: float = described(
-        0.0, "translations have at most a · x + b words, x being the source's length; this is a"
+        0.0, "a in the maximum length a · x + b of a translation, where x is the source's length"
     )
     max_len_b: int = described(200, "b in the limit of the length")
-    min_len: int = described(1, "words that a translation has at least")
+    min_len: int = described(1, "minimum number of words in a translation")
     length_statistics: str | None = described(
         None,
         "file that python -m recipes.trees.lengths wrote; adds log p(target length | source length) to the score "

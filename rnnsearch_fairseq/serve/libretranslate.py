@@ -1,4 +1,4 @@
-"""LibreTranslate's API, which Weblate, OmegaT and others speak: ``/translate``, ``/languages`` and ``/health``."""
+"""LibreTranslate's API, which Weblate, OmegaT and others speak: /translate, /detect, /languages and /health."""
 
 import asyncio
 import re

@@ -60,9 +60,9 @@ class TextCodec:
 def make_codecs(
     preparations: Sequence[Preparation] | None, languages: Sequence[str], vocabularies: Sequence[Vocabulary]
 ) -> tuple[TextCodec, TextCodec]:
-    """The codecs of source and target; without preparations, text is words with blanks between, and the log says so."""
+    """The codecs of source and target; without preparations, text is words separated by spaces, and the log says so."""
     if preparations is None:
-        logger.warning("the model does not say how its text was prepared: text is read as words with blanks between")
+        logger.warning("the model does not say how its text was prepared: text is read as words separated by spaces")
         preparations = (Preparation(), Preparation())
     source, target = map(TextCodec, preparations, languages, vocabularies)
     return source, target

@@ -48,7 +48,7 @@ def check_line(path: Path | str, number: int, line: bytes, stray_returns: bool =
     # Python's universal newlines split a line at a lone carriage return, and `fairseq.file_chunker_utils.find_offsets`
     # then computes wrong offsets: with --workers 2 or more, whole chunks are binarized twice.
     if not stray_returns and b"\r" in line.removesuffix(b"\n").removesuffix(b"\r"):
-        raise InputError(f"{path}, line {number}: stray carriage return inside the line; replace it by a space")
+        raise InputError(f"{path}, line {number}: stray carriage return inside the line; replace it with a space")
     try:
         return line.decode("utf-8")
     except UnicodeDecodeError as error:

@@ -136,8 +136,8 @@ NUMBER = re.compile(
     | \d+(?:[.,]\d+)?(?:[a-z]{1,3}|[kMGmµ]?(?:V|A|W|B|Hz)|[KMGT]i?B(?:/s)?) | \d+:[a-z]+""",
     re.VERBOSE,
 )
-# A word with a capital inside a sentence, or that is somebody's or does something, or in capitals; or with an accent; or
-# in small letters, but alone in a text or between tags.
+# A word with a capital inside a sentence, or that is somebody's or does something; in capitals; with an accent; or in
+# small letters, if it is alone in a text or between tags.
 NAME = re.compile(
     r"\b(?:(?<=[a-z,)\0] )[A-Z][^\W\d_A-Z]{3,}|[A-Z]{4,}|(?![a-zß-ÿ])(?=[a-zA-Z]*[^\W\d_a-zA-Z])[^\W\d_]{3,}"
     r"|(?:\A|(?<=\0))[a-z]{4,}(?=\Z|\0)"

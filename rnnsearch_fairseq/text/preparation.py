@@ -40,7 +40,7 @@ class Preparation:
     """How text of one language is prepared: split by the tokenizer, then lowercased, then split into subwords.
 
     Attributes:
-        tokenizer: "moses", or None: the text is already words with blanks between, or sentencepiece splits it.
+        tokenizer: "moses", or None: the text is already words separated by spaces, or sentencepiece splits it.
         moses_no_escape: the tokenizer leaves & | < > ' " [ ] as they are.
         moses_no_dash_splits: the tokenizer leaves words with hyphens whole.
         markup: symbols stand for markup (:mod:`~rnnsearch_fairseq.text.markup`) while the model translates.

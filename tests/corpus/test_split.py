@@ -79,7 +79,7 @@ def test_dropped_pairs_are_counted_and_too_few_are_refused(tmp_path: Path, capsy
     printed = capsys.readouterr().out
     assert "read 17 pairs" in printed and "dropped 13 (3 with over 9 times as many" in printed
     counts = "3 without a sentence on a side, 2 of more than 100 words on a side, 1 of more than 2,000 characters"
-    assert counts in printed and "1 with equal sides, 3 that came before" in printed
+    assert counts in printed and "1 with equal sides, 3 that are duplicates" in printed
     for pairs, sizes, message in (
         ([(f"same {n}", "même") for n in range(50)], (3, 3), "train 50, valid 0, test 0"),
         ([("", "vide")] * 50, None, "no pair is left; give text in en and fr"),

@@ -291,7 +291,7 @@ REFUSED = [
     ("docs/a.po", "as --output"),
     ("docs/a.po --output out --nbest 2", "a document; leave out --nbest"),
     ("docs/a.po --output reviewed/sub/a.po", "reviewed/sub/a.po: is there already"),
-    ("docs/a.po --output out.md", r"out\.md: a name of Markdown, which the input is not"),
+    ("docs/a.po --output out.md", r"out\.md: a name of Markdown, but the input is none"),
     ("text --output out.po", r"out\.po: a name of PO, which the input is not"),
     ("docs --output reviewed", "reviewed/sub/a.po: is there already"),
     ("picture", "picture: not text"),

@@ -46,7 +46,7 @@ def test_what_is_no_checkpoint_is_refused_and_calls_no_function(tmp_path: Path) 
     for name, content in (("cut", cut), ("legacy", pickle.dumps(make_checkpoint())), ("text", b"the dog")):
         (tmp_path / name).write_bytes(content)
         assert_refused(tmp_path / name, "cannot be read")
-    assert_refused(tmp_path / "missing.pt", "no such checkpoint, and no folder with one or with config.json")
+    assert_refused(tmp_path / "missing.pt", "neither a checkpoint nor a folder that holds one, or config.json")
     (tmp_path / "inside").mkdir()
     (tmp_path / "inside" / "config.json").touch()
     assert_refused(tmp_path, f"give {tmp_path / 'inside'}")

@@ -100,6 +100,6 @@ def test_without_a_preparation_text_is_words_and_one_line_says_so(caplog: pytest
     with caplog.at_level(logging.WARNING):
         source, target = make_codecs(None, ("en", "fr"), (vocabulary, vocabulary))
     assert len(caplog.records) == 1
-    assert "text is read as words with blanks between" in caplog.text
+    assert "text is read as words separated by spaces" in caplog.text
     assert source.encode(" a@@ B  it's") == ["a@@", "b", "it's"]
     assert target.decode(["a@@", "b"]) == "a@@ b"

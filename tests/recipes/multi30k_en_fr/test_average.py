@@ -52,7 +52,7 @@ def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
     (tmp_path / "there").touch()
     for paths, out, message in (
         ([first, other], "out.pt", r"2\.pt: its parameters are not those of .*1\.pt"),
-        ([first, tmp_path / "3.pt"], "out.pt", r"3\.pt: no such checkpoint"),
+        ([first, tmp_path / "3.pt"], "out.pt", r"3\.pt: neither a checkpoint"),
         ([first, first], "there", "there: is there already"),
     ):
         with pytest.raises(InputError, match=message):
