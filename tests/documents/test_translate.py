@@ -292,7 +292,7 @@ REFUSED = [
     ("docs/a.po --output out --nbest 2", "a document; leave out --nbest"),
     ("docs/a.po --output reviewed/sub/a.po", "reviewed/sub/a.po: is there already"),
     ("docs/a.po --output out.md", r"out\.md: a name of Markdown, but the input is none"),
-    ("text --output out.po", r"out\.po: a name of PO, which the input is not"),
+    ("text --output out.po", r"out\.po: a name of PO, but the input is none"),
     ("docs --output reviewed", "reviewed/sub/a.po: is there already"),
     ("picture", "picture: not text"),
     ("latin.po --output out.po", r"latin\.po, line 6: not text in UTF-8"),
