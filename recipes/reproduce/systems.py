@@ -12,7 +12,7 @@ import numpy as np
 
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.inference.aligned_pairs import read_scores
-from rnnsearch_fairseq.text.lines import read_pairs
+from rnnsearch_fairseq.text.lines import read_rows
 from rnnsearch_fairseq.text.words import END, merge_pieces
 
 Links = set[tuple[int, int]]  # source word, target word, from 0
@@ -27,10 +27,7 @@ def join_pieces(line: str) -> str:
 
 def read_parallel(*paths: Path) -> list[list[str]]:
     """Read the lines of each file, without their newlines; an InputError for files that are not parallel text."""
-    rows = [*read_pairs(*paths)]
-    if not rows:
-        raise InputError(f"{paths[0]}: the file is empty; give a file of one sentence per line")
-    return [[line.removesuffix("\n") for line in lines] for lines in zip(*rows)]
+    return [[line.removesuffix("\n") for line in lines] for lines in zip(*read_rows(*paths))]
 
 
 @dataclass(frozen=True)

@@ -65,6 +65,7 @@ def main() -> None:
     pairs = (pair for pair in read_scores(args.scores) if pair.phrases != [] or args.sentence is not None)
     pair = choose_pair(pairs, args.scores, args.sentence, DRAWN_WORDS)
     if pair.phrases is None:
-        raise InputError(f"{pair.where}: the model reads no trees; give what rnnsearch score --trees FILE wrote")
+        where = f"{args.scores}, line {pair.number + 1}"
+        raise InputError(f"{where}: the model reads no trees; give what rnnsearch score --trees FILE wrote")
     plot_attention(pair, args.picture)
     print(f"attention of line {pair.number + 1} -> {args.picture}")

@@ -37,7 +37,7 @@ class AlignedPair:
         phrase_weights: ``(T, P)``, the attention to phrases, or None like ``phrases``. Row t of :attr:`weights` and row
             t of this sum to one.
         faults: what a translator should check in the text, such as a placeholder that it lacks.
-        number, where: the pair's position in its file, from 0, and the file and line for messages.
+        number: the pair's position in its file, from 0.
     """
 
     source: list[str]
@@ -52,7 +52,6 @@ class AlignedPair:
     phrase_weights: Tensor | None = None
     faults: Sequence[str] = ()
     number: int = 0
-    where: str = ""
 
     @property
     def weights(self) -> Tensor | None:
@@ -107,7 +106,7 @@ def read_scores(path: Path) -> Iterator[AlignedPair]:
         for number, line in enumerate(lines):
             where = f"{path}, line {number + 1}"
             try:
-                pair = _read_pair(json.loads(line), number, where)
+                pair = _read_pair(json.loads(line), number)
             except (ValueError, TypeError, KeyError) as error:
                 raise InputError(f"{where}: not a score that can be used ({quote(repr(error))}); {cure}") from None
             yield pair
@@ -115,7 +114,7 @@ def read_scores(path: Path) -> Iterator[AlignedPair]:
         raise InputError(f"{path}: the file is empty; {cure}")
 
 
-def _read_pair(record: Any, number: int, where: str) -> AlignedPair:
+def _read_pair(record: Any, number: int) -> AlignedPair:
     """Make a pair from the ``number``-th record of `AlignedPair.to_json`; its weights are finite, and in float64."""
     source, target = record["source"], record["target"]
     if not all(isinstance(words, list) and all(isinstance(word, str) for word in words) for words in (source, target)):
@@ -123,7 +122,7 @@ def _read_pair(record: Any, number: int, where: str) -> AlignedPair:
     if record["id"] != number:
         raise ValueError(f"sentence {record['id']} and not {number}")
     unknown = ([word == UNKNOWN for word in words] for words in (source, target))
-    pair = AlignedPair(source, target, *unknown, number=number, where=where)
+    pair = AlignedPair(source, target, *unknown, number=number)
     pair.blocks = [_weights(record["alignment"], (len(target), len(source)))]
     if "phrases" in record:
         pair.phrases = [(start, end) for start, end in record["phrases"]]

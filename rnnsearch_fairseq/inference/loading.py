@@ -42,7 +42,6 @@ ARCHITECTURES |= dict.fromkeys(("tree2seq", *tree2seq.ARCHITECTURES), "tree2seq"
 STATE = "_extra_state"  # PyTorch's name of the text settings among a checkpoint's parameters
 # The most that a model may recommend. It may be a stranger's, and its user waits for the search.
 MOST = {"beam": 50, "max_len_a": 3, "max_len_b": 1000, "min_len": 1000}
-TRAIN = "give a checkpoint of fairseq-train, or a folder of rnnsearch export"
 # --eval-bleu leaves NumPy's numbers in a checkpoint, and what argparse configures, a Namespace.
 _NUMPY = {"scalar": np.float64(0).__reduce__()[0], "_reconstruct": np.empty(0).__reduce__()[0]}
 PLAIN_CLASSES = [argparse.Namespace, np.ndarray, np.dtype]
@@ -105,15 +104,14 @@ def _reading(path: Path, most: int | None = None) -> Iterator[None]:
     """Name the file and the cure in each error of reading it; damaged files raise many kinds of errors.
 
     With ``most``, the file belongs to a folder, which may be a stranger's: it is a regular file of at most ``most``
-    bytes, and no link.
+    bytes.
     """
     cure = "copy it again, use the version of the package that wrote it, or give another model"
     try:
         if most is not None:
-            about = os.lstat(path)
+            about = os.stat(path)
             if not stat.S_ISREG(about.st_mode):
-                cure = "give a copy that cp -rL has made of the folder"
-                raise InputError("a link, or not a regular file")
+                raise InputError("not a regular file")
             if about.st_size > most:
                 raise InputError(f"it has {about.st_size:,} bytes, and this model's file may have at most {most:,}")
         yield
@@ -142,7 +140,8 @@ def find_checkpoint(path: Path) -> Path:
     checkpoint = next(filter(os.path.isfile, [path, *near]), None)
     if checkpoint is None:
         inside = next(path.glob(f"*/{CONFIG}"), None)
-        cure = f"give {inside.parent}" if inside else TRAIN
+        trained = "a checkpoint of fairseq-train, or a folder of rnnsearch export"
+        cure = f"give {inside.parent if inside else trained}"
         raise InputError(f"{path}: neither a checkpoint nor a folder that holds one, or {CONFIG}; {cure}")
     return checkpoint
 
@@ -176,9 +175,8 @@ def _read_training(path: Path) -> Member:
 
 
 def count_updates(state: dict[str, Any]) -> int:
-    """The updates of a checkpoint's training; 0 if it does not say."""
-    history = state.get("optimizer_history") or [{}]
-    return history[-1].get("num_updates", 0)
+    """The updates of a checkpoint's training."""
+    return state["optimizer_history"][-1]["num_updates"]
 
 
 def write_checkpoint(path: Path, cfg: Mapping[str, Any], model: Mapping[str, Any], updates: int = 0) -> None:
@@ -223,12 +221,8 @@ def _fill(network: nn.Module, tensors: dict[str, Tensor]) -> None:
     expected = network.state_dict(keep_vars=True)
     first_names = shared_names(expected)
     for name, first in first_names.items():
-        if first not in tensors:
-            continue
-        if name not in tensors:  # a folder stores a shared matrix once, under its first name
+        if name not in tensors and first in tensors:  # a folder stores a shared matrix once, under its first name
             tensors[name] = tensors[first]
-        elif name != first and not torch.equal(tensors[name], tensors[first]):
-            raise InputError(f"it was trained with another architecture: {name} is not {first} there")
     check_parameters(tensors, expected)
     loaded = {
         first: nn.Parameter(tensors[first].to(torch.float32, copy=True), requires_grad=False)

@@ -21,14 +21,16 @@ from rnnsearch_fairseq.inference.options import add_model_options
 from rnnsearch_fairseq.inference.reading import Source
 from rnnsearch_fairseq.inference.translator import Translator, load
 from rnnsearch_fairseq.output import check_not_input, open_output
-from rnnsearch_fairseq.text.lines import check_text_files, read_pairs
+from rnnsearch_fairseq.text.lines import read_rows
 
 SORTED_TOGETHER = 2_000  # pairs
 
 
-def split_pairs(translator: Translator, paths: Sequence[Path], prepared: bool) -> Iterator[tuple[Source, list[str]]]:
-    """Yield each sentence of the first file and the words of its translation in the second; a third has the parses."""
-    for number, (sentence, translation, *parse) in enumerate(read_pairs(*paths), 1):
+def split_pairs(
+    translator: Translator, paths: Sequence[Path], rows: Sequence[Sequence[str]], prepared: bool
+) -> Iterator[tuple[Source, list[str]]]:
+    """Yield each sentence and the words of its translation; a row has both, and perhaps a parse, from the files."""
+    for number, (sentence, translation, *parse) in enumerate(rows, 1):
         where = [f"{path}, line {number}" for path in paths]
         source = translator.read_source(sentence, *parse, where=where[0], prepared=prepared)
         yield source, translator.read_target(translation, source, where[1])
@@ -46,11 +48,11 @@ def main() -> None:
     args = parser.parse_args()
     inputs = [path for path in (args.source, args.target, args.trees) if path is not None]
     check_not_input([args.output], [*inputs, *model_files(args.model)])
-    check_text_files(*inputs)
+    rows = read_rows(*inputs)
     translator = load(args.model, args.device)
     number, words, logprob = 0, 0, 0.0
     with contextlib.nullcontext(sys.stdout.buffer) if args.output is None else open_output(args.output) as out:
-        pairs = split_pairs(translator, inputs, args.prepared)
+        pairs = split_pairs(translator, inputs, rows, args.prepared)
         while chunk := list(itertools.islice(pairs, SORTED_TOGETHER)):
             for pair in translator.align_words(chunk):
                 pair.number = number

@@ -23,11 +23,11 @@ from rnnsearch_fairseq.modules.forest import build_forest
 from rnnsearch_fairseq.modules.symbols import PAD, UNK
 from rnnsearch_fairseq.modules.tree_lstm import Forest
 from rnnsearch_fairseq.search import MAX_BEAM, BeamSearch, Hypothesis, OnStep, SearchModel, SearchOptions, make_search
-from rnnsearch_fairseq.text.codec import make_codecs
+from rnnsearch_fairseq.text.codec import TextCodec
 from rnnsearch_fairseq.text.markup import LETTER, known_characters, mask
 from rnnsearch_fairseq.text.passage import Passage
 from rnnsearch_fairseq.text.piece import Piece, Reader
-from rnnsearch_fairseq.text.preparation import WORD
+from rnnsearch_fairseq.text.preparation import WORD, Preparation
 from rnnsearch_fairseq.text.sentences import combine
 from rnnsearch_fairseq.text.trees import NO_PARSE, read_parse
 from rnnsearch_fairseq.text.words import END
@@ -64,8 +64,6 @@ def load(path: str | Path, device: str | torch.device = "cpu", **options: Any) -
         InputError: a file is missing or damaged, files do not match, there is no such device, or an option is unknown
             or unfit.
     """
-    if not isinstance(path, (str, os.PathLike)):
-        raise InputError(f"the path is {quote(repr(path))}; give a folder or a checkpoint")
     return Translator(load_members(path), device, **options)
 
 
@@ -111,7 +109,10 @@ class Translator:
         self.examples, self.description = usage.examples, usage.description
         self.languages, (self.source_vocabulary, self.target_vocabulary) = text.languages, text.vocabularies
         self._reads_words = text.preparations is None  # nothing is known of a text but its words
-        self.source_codec, self.target_codec = make_codecs(text.preparations, text.languages, text.vocabularies)
+        if self._reads_words:
+            logger.warning("the model does not say how its text was prepared: it is read as words separated by spaces")
+        preparations = text.preparations or (Preparation(), Preparation())
+        self.source_codec, self.target_codec = map(TextCodec, preparations, text.languages, text.vocabularies)
         preparations = self.source_codec.preparation, self.target_codec.preparation
         known, words = known_characters(self.source_vocabulary.symbols), tuple(p.known_words() for p in preparations)
         self.reader = Reader(text.languages, known, words, preparations[0].markup)

@@ -3,7 +3,6 @@
 import torch
 from torch import Tensor, nn
 
-from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.modules.config import NetworkConfig
 from rnnsearch_fairseq.modules.symbols import EOS, PAD, UNK
 
@@ -31,8 +30,6 @@ class WordEmbedding(nn.Embedding):
 def share_embeddings(config: NetworkConfig, source: nn.Embedding, target: nn.Embedding, output: nn.Linear) -> None:
     """Make one matrix of source embeddings, target embeddings and output layer, as far as ``config`` shares them."""
     if config.share_all_embeddings:
-        if source.num_embeddings != target.num_embeddings:
-            raise InputError("--share-all-embeddings needs one vocabulary, and the source's and the target's differ")
         source.weight = target.weight
     if config.share_all_embeddings or config.share_decoder_input_output_embed:
         output.weight = target.weight

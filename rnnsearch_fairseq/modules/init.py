@@ -28,8 +28,7 @@ def initialize(model: nn.Module) -> None:
             for layer in (module.from_state, module.from_annotation):
                 nn.init.normal_(layer.weight, std=0.001)
             nn.init.zeros_(module.energy.weight)
-        elif isinstance(module, nn.Embedding) and module.padding_idx is not None:
-            nn.init.zeros_(module.weight[module.padding_idx].detach())
+    _zero_padding(model)
 
 
 def initialize_uniform(model: nn.Module) -> None:
@@ -50,5 +49,10 @@ def initialize_uniform(model: nn.Module) -> None:
         elif isinstance(module, TreeLSTM):
             for gate in (1, 2):
                 nn.init.ones_(module.from_children.bias.detach().chunk(5)[gate])
-        elif isinstance(module, nn.Embedding) and module.padding_idx is not None:
+    _zero_padding(model)
+
+
+def _zero_padding(model: nn.Module) -> None:
+    for module in model.modules():
+        if isinstance(module, nn.Embedding):
             nn.init.zeros_(module.weight[module.padding_idx].detach())

@@ -105,8 +105,6 @@ class BlackOut(SmoothedNLL):
 
     def __init__(self, task: FairseqTask, blackout_samples: int, blackout_alpha: float, sentence_avg: bool) -> None:
         super().__init__(task, sentence_avg, label_smoothing=0.0)
-        if blackout_samples < 1:
-            raise InputError(f"--blackout-samples is {blackout_samples}, but it must be at least 1")
         self.samples, self.alpha = blackout_samples, blackout_alpha
         self.proposal: tuple[Tensor, AliasTable] | None = None  # log Q and Q's alias table
 

@@ -30,7 +30,6 @@ from rnnsearch_fairseq.modules.tree_lstm import Forest
 from rnnsearch_fairseq.plugin.data import LimitedPairs, PooledPairs, ReshuffledPairs, TreePairs, longer_side
 from rnnsearch_fairseq.search import BeamSearch, Hypothesis, SearchModel, SearchOptions, make_search
 from rnnsearch_fairseq.search.options import SEARCHES
-from rnnsearch_fairseq.search.steps import without_garbage_collection
 
 logger = logging.getLogger(__name__)
 
@@ -217,7 +216,6 @@ class Generator:
             model.eval()
         self.search_model: SearchModel | None = None  # built from the parameters at the first batch
 
-    @without_garbage_collection()
     def generate(self, models: Any, sample: dict[str, Any], **unused: None) -> list[list[dict[str, Any]]]:
         """Translate a batch: fairseq's hypotheses of each sentence, best first. ``models`` are the constructor's."""
         words, trees = sample["net_input"]["src_tokens"], sample["net_input"].get("trees")

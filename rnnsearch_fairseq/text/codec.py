@@ -2,7 +2,6 @@
 
 import contextlib
 import io
-import logging
 import re
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -12,10 +11,7 @@ from rnnsearch_fairseq.text.lines import BPE_MARK
 from rnnsearch_fairseq.text.preparation import Preparation
 from rnnsearch_fairseq.text.vocabulary import Vocabulary
 
-logger = logging.getLogger(__name__)
-
 INVISIBLE = re.compile("[\ufeff\u00ad]")  # byte order marks and soft hyphens
-MAX_CACHED_WORDS = 50_000  # words whose subwords subword-nmt remembers
 
 
 class TextCodec:
@@ -57,17 +53,6 @@ class TextCodec:
         return lower if known_in_lower_case else word
 
 
-def make_codecs(
-    preparations: Sequence[Preparation] | None, languages: Sequence[str], vocabularies: Sequence[Vocabulary]
-) -> tuple[TextCodec, TextCodec]:
-    """The codecs of source and target; without preparations, text is words separated by spaces, and the log says so."""
-    if preparations is None:
-        logger.warning("the model does not say how its text was prepared: text is read as words separated by spaces")
-        preparations = (Preparation(), Preparation())
-    source, target = map(TextCodec, preparations, languages, vocabularies)
-    return source, target
-
-
 def _moses(preparation: Preparation, language: str) -> tuple[Callable[[str], str], Callable[[list[str]], str]]:
     """Functions that tokenize text, and make text of tokens."""
     if preparation.tokenizer is None:
@@ -94,8 +79,6 @@ def _subwords(preparation: Preparation) -> tuple[Callable[..., list[str]], Calla
             bpe = BPE(io.StringIO(preparation.bpe, newline="\n"), separator=BPE_MARK)
 
         def split(text: str, cut: int = 0) -> list[str]:
-            if len(bpe.cache) > MAX_CACHED_WORDS:
-                bpe.cache.clear()
             return bpe.segment(" ".join(text.split())).split()
 
         return split, lambda words: f"{' '.join(words)} ".replace(f"{BPE_MARK} ", "").split()

@@ -62,13 +62,11 @@ def check_rereadable(*paths: Path) -> None:
             raise InputError(f"{path}: not a regular file; save it to a file and give that")
 
 
-def check_text_files(*paths: Path) -> int:
-    """Return the common number of lines of UTF-8 text files; an InputError for files that are not parallel text."""
-    check_rereadable(*paths)
-    number = sum(1 for _ in read_pairs(*paths))
-    if number == 0:
+def read_rows(*paths: Path) -> list[tuple[str, ...]]:
+    """Line N of each file together; an InputError for files that are not parallel text in UTF-8, or are empty."""
+    if not (rows := [*read_pairs(*paths)]):
         raise InputError(f"{paths[0]}: the file is empty; give a file of one sentence per line")
-    return number
+    return rows
 
 
 def read_pairs(*paths: Path, stray_returns: bool = False) -> Iterator[tuple[str, ...]]:

@@ -24,15 +24,12 @@ def parse_transitions(line: str, where: str = "transitions") -> Tree | None:
     Raises:
         InputError: the line does not form a tree; the message calls it ``where``.
     """
-    return None if line.strip() == NO_PARSE else _build_tree(line.split(), where)
-
-
-def _build_tree(transitions: Sequence[str], where: str = "transitions") -> Tree:
-    """The tree of a list of transitions; an InputError if they do not form one."""
+    if line.strip() == NO_PARSE:
+        return None
     message = f"{where}: the transitions do not form one tree; write them with python -m recipes.trees.transitions"
     stack: list[int] = []  # the first words of the phrases that are not yet joined
     splits: list[list[int]] = []  # the splits of the phrases that start at each word, shortest phrase first
-    for transition in transitions:
+    for transition in line.split():
         if transition == SHIFT:
             stack.append(len(splits))
             splits.append([])
@@ -65,7 +62,7 @@ class Parse(NamedTuple):
     @property
     def tree(self) -> Tree:
         """The tree of the transitions."""
-        return _build_tree(self.transitions.split())
+        return parse_transitions(self.transitions)
 
 
 def make_binary(nodes: Iterable[bool | str]) -> Parse | NoParse:

@@ -102,7 +102,6 @@ def folder(tmp_path: Path) -> Path:
         ("config.json", put("data", to="/etc"), "'data'"),
         ("config.json", put("architecture", to="../x"), "'../x'"),
         ("config.json", put("config", to=7), "config.json"),
-        ("config.json", put("config", "share_decoder_input_output_embed", to=True), "another architecture"),
         ("config.json", put("search", to={"beem": 1}), "'beem'"),
         *(("config.json", content, "config.json") for content in (b"", b"\xff", b"7")),
         ("text.json", lambda text: text["vocabularies"][0].append("zebra"), "of other sizes"),
@@ -132,7 +131,7 @@ def test_missing_files_pipes_devices_and_other_parameters_are_named(folder: Path
         assert_refused(folder, name)
         for make in (os.mkfifo, lambda path: path.symlink_to("/dev/zero")):
             make(folder / name)
-            assert_refused(folder, f"{name}: cannot be read (a link, or not a regular file); give a copy that cp -rL")
+            assert_refused(folder, f"{name}: cannot be read (not a regular file)")
             (folder / name).unlink()
         (folder / name).touch()
         os.truncate(folder / name, 3 << 30)  # a sparse file

@@ -6,7 +6,7 @@ import pytest
 
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.modules.config import NetworkConfig
-from rnnsearch_fairseq.modules.rnnsearch import RNNsearch, RNNsearchConfig
+from rnnsearch_fairseq.modules.rnnsearch import RNNsearchConfig
 from rnnsearch_fairseq.modules.tree2seq import Tree2SeqConfig
 
 
@@ -36,9 +36,3 @@ def test_missing_values_are_the_papers_and_others_are_passed_over() -> None:
     config = RNNsearchConfig.from_values(values)
     assert (config.hidden_size, config.readout_state, config.dropout) == (33, "current", 0.5)
     assert (config.embedding_size, config.context, config.readout_dropout) == (620, "attention", 0.0)
-
-
-def test_one_matrix_for_two_vocabularies_is_refused() -> None:
-    sizes = dict.fromkeys(("embedding_size", "hidden_size", "alignment_size", "maxout_size"), 4)
-    with pytest.raises(InputError, match="--share-all-embeddings"):
-        RNNsearch(RNNsearchConfig(**sizes, share_all_embeddings=True), 5, 6)

@@ -83,12 +83,8 @@ def check_search(network: nn.Module) -> None:
 
 @pytest.mark.parametrize("config", configurations())
 @torch.no_grad()
-def test_a_search_computes_what_the_network_computes(config: NetworkConfig, monkeypatch: pytest.MonkeyPatch) -> None:
-    network = draw(config)
-    check_search(network)
-    if isinstance(network.decoder, FusedDecoder):  # the same without the table of the words' products
-        monkeypatch.setattr("rnnsearch_fairseq.modules.fused.search_step.MAX_TABLE_BYTES", 0)
-        check_search(network)
+def test_a_search_computes_what_the_network_computes(config: NetworkConfig) -> None:
+    check_search(draw(config))
 
 
 def attend_by_product(attention: AlignmentModel, state: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:

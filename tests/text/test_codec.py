@@ -1,6 +1,5 @@
 """Text to words and back: as fairseq's encoders do it, and in the case that the model knows."""
 
-import logging
 from pathlib import Path
 
 import pytest
@@ -9,7 +8,7 @@ from omegaconf import OmegaConf
 
 from rnnsearch_fairseq.corpus.prepare import learn_codes, learn_pieces
 from rnnsearch_fairseq.errors import InputError
-from rnnsearch_fairseq.text.codec import TextCodec, make_codecs
+from rnnsearch_fairseq.text.codec import TextCodec
 from rnnsearch_fairseq.text.preparation import Preparation
 from rnnsearch_fairseq.text.vocabulary import SPECIAL, Vocabulary
 
@@ -93,13 +92,3 @@ def test_damage_that_shows_in_a_sentence_is_named_and_half_of_a_character(folder
     for text in ("ﬁne", "\udcff"):
         with pytest.raises(InputError, match="sentencepiece cannot split the text"):
             codec.encode(text)
-
-
-def test_without_a_preparation_text_is_words_and_one_line_says_so(caplog: pytest.LogCaptureFixture) -> None:
-    vocabulary = Vocabulary([*SPECIAL, "a@@", "b"])
-    with caplog.at_level(logging.WARNING):
-        source, target = make_codecs(None, ("en", "fr"), (vocabulary, vocabulary))
-    assert len(caplog.records) == 1
-    assert "text is read as words separated by spaces" in caplog.text
-    assert source.encode(" a@@ B  it's") == ["a@@", "b", "it's"]
-    assert target.decode(["a@@", "b"]) == "a@@ b"

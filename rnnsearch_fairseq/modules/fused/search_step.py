@@ -11,23 +11,20 @@ from rnnsearch_fairseq.modules.attention import AlignmentModel, Memory, average_
 from rnnsearch_fairseq.modules.decoder import Decoder, RecurrentState
 from rnnsearch_fairseq.modules.fused.products import linear, packed_matmul
 
-MAX_TABLE_BYTES = 64 * 2**20  # of the table of the words' products; a larger one is not made
-
 
 class SearchStep:
     """A decoder laid out for search.
 
     Matrices that multiply the same vector at every position are joined and packed once; all others remain those of the
-    decoder. Products that depend on the previous word only, [W; W_z; W_r] E y and V_o E y with their biases, are looked
-    up in a table ``(K_y, 3n + k l)``, unless it is large, as with the paper's sizes. The matrices that multiply the
-    context multiply the annotations instead, once for each sentence: C c_i = sum_j alpha_ij (C h_j). The alignment
-    model's tanh(a) is 2 σ(2a) - 1, as in :func:`~rnnsearch_fairseq.modules.fused.kernels.align`, so that W_a, U_a h_j
-    and v_a are doubled beforehand. When the decoder's parameters change, make a new step.
+    decoder. The matrices that multiply the context multiply the annotations instead, once for each sentence:
+    C c_i = sum_j alpha_ij (C h_j). The alignment model's tanh(a) is 2 σ(2a) - 1, as in
+    :func:`~rnnsearch_fairseq.modules.fused.kernels.align`, so that W_a, U_a h_j and v_a are doubled beforehand. When
+    the decoder's parameters change, make a new step.
     """
 
     @torch.no_grad()
     def __init__(self, decoder: Decoder) -> None:
-        unit, readout, table = decoder.unit, decoder.readout, decoder.embedding.table.weight
+        unit, readout = decoder.unit, decoder.readout
         self.decoder, self.size, self.pool = decoder, unit.hidden_size, readout.pool_size
         self.has_attention = isinstance(decoder.attention, AlignmentModel)
         # First the largest matrix: its temporary copy makes the peak of memory.
@@ -44,12 +41,7 @@ class SearchStep:
         self.times_state = packed_matmul(torch.cat(state_weights))
         self.times_reset_state = packed_matmul(unit.from_reset_state.weight)
         self.bias = torch.cat([F.pad(unit.bias, (0, 2 * self.size)), readout.from_state.bias])
-        word_weight = torch.cat([unit.from_input.weight, readout.from_word.weight])
-        self.table = self.times_word = None
-        if len(table) * len(word_weight) * word_weight.element_size() <= MAX_TABLE_BYTES:
-            self.table = F.linear(table + decoder.embedding.bias, word_weight, self.bias)
-        else:
-            self.times_word = packed_matmul(word_weight)
+        self.times_word = packed_matmul(torch.cat([unit.from_input.weight, readout.from_word.weight]))
 
     def prepare_memory(self, memory: Memory) -> Memory:
         """The ``memory`` for :meth:`__call__`, with [C; C_z; C_r; C_o] h_j ``(3n + k l)`` for h_j and doubled keys."""
@@ -109,8 +101,6 @@ class SearchStep:
 
     def _project_words(self, words: Tensor) -> Tensor:
         """[W; W_z; W_r; V_o] E y with the biases b and b_o, ``(rows, 3n + k l)``."""
-        if self.table is not None:
-            return self.table.index_select(0, words)
         if words.is_cuda:  # the host would wait for the different words
             return self.times_word(self.decoder.embedding(words), self.bias)
         words, places = words.unique(return_inverse=True)
