@@ -35,7 +35,7 @@ from rnnsearch_fairseq.text.words import END
 logger = logging.getLogger(__name__)
 
 MAX_CHARACTERS = 100_000  # in a text
-WIDER = 3  # times as wide is the beam in which a translation without faults is looked for
+WIDER = 2  # times as wide is the beam in which a translation without faults is looked for
 # A process that is forked lacks the threads that PyTorch has started, and would wait for them without end.
 os.register_at_fork(after_in_child=lambda: torch.set_num_threads(1))
 Texts = Sequence[str] | str

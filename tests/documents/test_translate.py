@@ -145,15 +145,6 @@ def test_a_line_is_words_in_and_out(command: Command, tmp_path: Path, text: str,
     assert command(tmp_path / "text", *options)[0] == out
 
 
-def test_a_model_for_trees_warns_once_without_them(models: Path, caplog: pytest.LogCaptureFixture) -> None:
-    model = rnnsearch_fairseq.load(models / "tree2seq_small")
-    model.translate("the dog sleeps .", trees=PARSES[0])
-    assert not caplog.records
-    for _ in range(2):
-        model.translate(["the dog sleeps .", "the cat sleeps ."])
-    assert len(caplog.records) == 1
-
-
 def test_unknown_words_are_replaced_by_source_words_or_their_translations(
     models: Path, command: Command, tmp_path: Path
 ) -> None:

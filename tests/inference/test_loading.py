@@ -7,7 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
@@ -76,13 +75,6 @@ def test_values_that_do_not_fit_are_refused(tmp_path: Path, change: Callable[[St
     change(state)
     torch.save(state, tmp_path / "model.pt")
     assert_refused(tmp_path / "model.pt", named)
-
-
-def test_numbers_of_numpy_are_read(tmp_path: Path) -> None:
-    state = make_checkpoint()
-    state["extra_state"]["metrics"] = [np.float64(1.5), np.arange(3)]  # from --eval-bleu
-    torch.save(state, tmp_path / "model.pt")
-    assert rnnsearch_fairseq.load(tmp_path / "model.pt").translate("The dog sleeps.") == "le chien dort."
 
 
 # Folders: tests/inference/test_strangers.py draws hostile ones at random.
