@@ -96,7 +96,7 @@ once "$OUT/sixth/model.pt" wider "$OUT/fifth/mean.pt" 3300 0.05 0.003
 once "$OUT/sixth/mean.pt" mean "$OUT/sixth" 2500 3000
 both() { tool multi30k_en_fr.average "$OUT/fifth/mean.pt" "$OUT/sixth/mean.pt" --output "$1"; }
 once "$OUT/both.pt" both
-once "$OUT/model" rnnsearch export "$OUT/both.pt" --half --beam 12 --lenpen 2 \
+once "$OUT/model" rnnsearch export "$OUT/both.pt" --half --beam 6 --lenpen 2 \
     --examples "$ROOT/recipes/docs_en_fr/examples.en" --card "$ROOT/recipes/docs_en_fr/card.md" --output
 
 say "translating 30 sentences of manuals, guides and release notes"

@@ -126,6 +126,7 @@ def _without_indent(lines: Sequence[Line], readable: Sequence[bytes]) -> list[Li
 
 
 def _find_column(prefix: bytes, columns: int) -> int:
+    """How many signs of a line's beginning fill so many columns; a tab reaches to the next multiple of four."""
     column = 0
     for place, sign in enumerate(prefix):
         if column >= columns:
@@ -198,7 +199,7 @@ def _read_blocks(page: Page, lines: list[Line], is_mdx: bool, slugs: Counter[str
     inside: set[str] = set()  # blocks
     column, named = 0, set[int]()  # of a table; its columns of names
     events: list[Event] = []
-    is_hugo = HUGO.search(page.content) is not None
+    is_hugo = not is_mdx and HUGO.search(page.content) is not None
     starts = [*accumulate((len(line) for _, line in lines), initial=0)]  # of lines, for the parser
 
     def find_place(offset: int) -> int:
