@@ -17,7 +17,7 @@ from rnnsearch_fairseq.modules.config import NetworkConfig
 from rnnsearch_fairseq.modules.forest import build_forest
 from rnnsearch_fairseq.modules.symbols import PAD
 from rnnsearch_fairseq.text.preparation import Preparation
-from rnnsearch_fairseq.text.settings import TextSettings
+from rnnsearch_fairseq.text.settings import TextSettings, pack_record, unpack_record
 from rnnsearch_fairseq.text.trees import read_penn
 from rnnsearch_fairseq.text.vocabulary import SPECIAL, Vocabulary
 
@@ -62,6 +62,12 @@ def _trained(arch: str, options: tuple[tuple[str, Any], ...]) -> tuple[NetworkCo
     network = network_class(config, *map(len, vocabularies()))
     _learn(network, trees=kind == "tree2seq")
     return config, network
+
+
+def change_text(state: dict[str, Any], **values: Any) -> None:
+    """Change values of the record of its text in a checkpoint."""
+    record = unpack_record(state["model"]["_extra_state"])
+    state["model"]["_extra_state"] = pack_record({**record, **values})
 
 
 def make_checkpoint(arch: str = "bahdanau_gru", **options: Any) -> dict[str, Any]:

@@ -27,7 +27,7 @@ from rnnsearch_fairseq.modules.config import NetworkConfig
 from rnnsearch_fairseq.modules.parameters import check_parameters, shared_names
 from rnnsearch_fairseq.output import open_output
 from rnnsearch_fairseq.search import SearchOptions
-from rnnsearch_fairseq.text.settings import TextSettings
+from rnnsearch_fairseq.text.settings import TextSettings, pack_record, unpack_record
 
 CONFIG, TEXT, TENSORS = "config.json", "text.json", "model.safetensors"  # of an exported folder
 MAX_CONFIG, MAX_TEXT, MAX_HEADER = 1 << 20, 1 << 26, 1 << 20  # bytes of these files, and of the header of tensors
@@ -168,7 +168,7 @@ def _read_training(path: Path) -> Member:
     state = read_checkpoint(path)
     with _reading(path):
         values, tensors = {**(state["cfg"].get("model") or {})}, {**state["model"]}
-        text = TextSettings.from_record(tensors.pop(STATE))
+        text = TextSettings.from_record(unpack_record(tensors.pop(STATE)))
         member = _make_member(values.get("_name"), values, text, f"{count_updates(state):,} updates")
         _fill(member.network, {name.replace(".network.", ".", 1): tensor for name, tensor in tensors.items()})
     return member
@@ -194,7 +194,7 @@ def write_member(path: Path, member: Member) -> None:
     source, target = member.text.languages
     task = {"_name": "translation", "data": ".", "source_lang": source, "target_lang": target}
     cfg = {"model": {"_name": member.kind, **asdict(member.config)}, "task": task}
-    write_checkpoint(path, cfg, {**model, STATE: member.text.to_record()})
+    write_checkpoint(path, cfg, {**model, STATE: pack_record(member.text.to_record())})
 
 
 def _make_member(name: str, values: Mapping[str, Any], text: TextSettings, *more: Any) -> Member:

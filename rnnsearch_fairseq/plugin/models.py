@@ -33,7 +33,7 @@ from rnnsearch_fairseq.modules.tree2seq import Tree2Seq, Tree2SeqConfig
 from rnnsearch_fairseq.modules.tree_lstm import Forest
 from rnnsearch_fairseq.search import select_rows
 from rnnsearch_fairseq.text.preparation import find_preparations
-from rnnsearch_fairseq.text.settings import TextSettings
+from rnnsearch_fairseq.text.settings import TextSettings, pack_record, unpack_record
 from rnnsearch_fairseq.text.vocabulary import Vocabulary
 
 logger = logging.getLogger(__name__)
@@ -157,13 +157,13 @@ class NetworkModel(FairseqEncoderDecoderModel):
         cfg.dataset.required_batch_size_multiple = 1  # fairseq's 8 may drop sentences (data/data_utils.py:357)
         super().prepare_for_inference_(cfg)
 
-    def get_extra_state(self) -> dict[str, Any]:
-        """The text settings, as plain data for the checkpoint."""
-        return self.text.to_record()
+    def get_extra_state(self) -> Tensor:
+        """The text settings, for the checkpoint."""
+        return pack_record(self.text.to_record())
 
-    def set_extra_state(self, state: dict[str, Any]) -> None:
+    def set_extra_state(self, state: Tensor) -> None:
         """Refuse a checkpoint with other vocabularies, and remember how its text was prepared."""
-        text = TextSettings.from_record(state)
+        text = TextSettings.from_record(unpack_record(state.cpu()))
         for language, theirs, ours in zip(self.text.languages, text.vocabularies, self.text.vocabularies):
             if theirs != ours:
                 sizes = f"{len(theirs):,} words, here {len(ours):,}"

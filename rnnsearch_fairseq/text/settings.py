@@ -1,14 +1,31 @@
 """What a model knows about its text: languages, vocabularies and preparations."""
 
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import torch
+from torch import Tensor
+
 from rnnsearch_fairseq.text.preparation import Preparation
 from rnnsearch_fairseq.text.vocabulary import Vocabulary
 
 LANGUAGE = re.compile(r"\w[\w@.+-]{0,30}")
+
+
+def pack_record(record: Mapping[str, Any]) -> Tensor:
+    """A record of values for JSON as a tensor of its bytes.
+
+    fairseq takes all that a checkpoint's model holds for parameters, and averages it. So the bytes are float32.
+    """
+    return torch.frombuffer(bytearray(json.dumps(record).encode()), dtype=torch.uint8).float()
+
+
+def unpack_record(packed: Tensor) -> Any:
+    """The inverse of :func:`pack_record`, also for the mean of equal tensors."""
+    return json.loads(packed.round().to(torch.uint8).numpy().tobytes())
 
 
 @dataclass(frozen=True)

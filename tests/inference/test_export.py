@@ -16,7 +16,7 @@ from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.inference.export import describe, export, main
 from rnnsearch_fairseq.inference.loading import load_members
 from rnnsearch_fairseq.text.preparation import Preparation
-from tests.trained import PAIRS, make_checkpoint, train
+from tests.trained import PAIRS, change_text, make_checkpoint, train
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES, TARGETS = ["The dog sleeps.", "The black cat eats."], ["le chien dort.", "le chat noir mange."]
@@ -77,7 +77,7 @@ def test_a_shared_matrix_is_stored_once_and_half_takes_half(tmp_path: Path) -> N
 def test_subwords_travel_with_the_model(tmp_path: Path, kind: str, learn: Callable[..., Any], size: int) -> None:
     state, text = make_checkpoint(), [line for pair in PAIRS.items() for line in pair] * 9
     preparation = Preparation(lowercase=True, **{kind: learn(text, size)})
-    state["model"]["_extra_state"]["preparations"] = [preparation.to_record()] * 2
+    change_text(state, preparations=[preparation.to_record()] * 2)
     torch.save(state, tmp_path / "model.pt")
     export(str(tmp_path / "model.pt"), tmp_path / "out")
     original, moved = rnnsearch_fairseq.load(tmp_path / "model.pt"), rnnsearch_fairseq.load(tmp_path / "out")

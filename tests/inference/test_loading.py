@@ -4,6 +4,7 @@ import json
 import os
 import pickle
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,10 @@ from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.inference.export import export
 from rnnsearch_fairseq.text.vocabulary import SPECIAL
 from tests.builders import Touch
-from tests.trained import make_checkpoint
+from tests.trained import change_text, make_checkpoint
 
 State = dict[str, Any]
-OPTIONS, SETTINGS = ("cfg", "model"), ("model", "_extra_state")
+OPTIONS = "cfg", "model"
 
 
 def assert_refused(path: Path, name: str) -> None:
@@ -61,13 +62,13 @@ def test_what_is_no_checkpoint_is_refused_and_calls_no_function(tmp_path: Path) 
         (put(*OPTIONS, "hidden_size", to=33), "(33,)"),
         (put(*OPTIONS, "context", to="last"), "another architecture"),
         (put(*OPTIONS, "_name", to="transformer"), "'transformer'"),
-        (put(*SETTINGS, "preparations", to=[{"odd": 1}] * 2), "'odd'"),
+        (partial(change_text, preparations=[{"odd": 1}] * 2), "'odd'"),
         (lambda state: state["model"].pop("_extra_state"), "cannot be read"),
         (put("model", 5, to=torch.zeros(1)), "cannot be read"),
         (put("model", "x", to=5), "x is in its file, and not in this code"),
         (put(*OPTIONS, to=["rnnsearch"]), "cannot be read"),
-        (put(*SETTINGS, "preparations", to=[{"tokenizer": "odd"}] * 2), "tokenizer is"),
-        (put(*SETTINGS, "vocabularies", to=[[*SPECIAL, "a", 5]] * 2), "cannot be read"),
+        (partial(change_text, preparations=[{"tokenizer": "odd"}] * 2), "tokenizer is"),
+        (partial(change_text, vocabularies=[[*SPECIAL, "a", 5]] * 2), "cannot be read"),
     ],
 )
 def test_values_that_do_not_fit_are_refused(tmp_path: Path, change: Callable[[State], Any], named: str) -> None:

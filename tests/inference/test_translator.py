@@ -20,7 +20,7 @@ from rnnsearch_fairseq.modules.symbols import UNK
 from rnnsearch_fairseq.search import BeamSearch, Hypothesis
 from rnnsearch_fairseq.text.piece import Piece
 from rnnsearch_fairseq.text.terms import Terms
-from tests.trained import PAIRS, PARSES, make_checkpoint, train
+from tests.trained import PAIRS, PARSES, change_text, make_checkpoint, train
 
 SOURCES = [source.replace(" &apos;", "'") for source in PAIRS]
 TARGETS = [target.replace(" .", ".").replace("&apos; ", "'") for target in PAIRS.values()]
@@ -206,12 +206,12 @@ def test_without_a_preparation_text_is_words_and_the_model_is_in_no_ensemble_wit
     folder: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     state = make_checkpoint()
-    state["model"]["_extra_state"]["preparations"] = None
+    change_text(state, preparations=None)
     torch.save(state, tmp_path / "words.pt")
     words = rnnsearch_fairseq.load(tmp_path / "words.pt")
     assert caplog.text.count("it is read as words separated by spaces") == 1
     assert words.translate("it &apos;s a cat .") == "c&apos; est un chat ."
-    state["model"]["_extra_state"]["languages"] = ["en", "de"]
+    change_text(state, languages=["en", "de"])
     torch.save(state, tmp_path / "german.pt")
     for other in (folder, tmp_path / "german.pt"):
         with pytest.raises(InputError, match="the models differ"):

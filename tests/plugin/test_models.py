@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from fairseq.dataclass.configs import EMAConfig
+from fairseq.models.ema.ema import EMA
 from omegaconf import OmegaConf
 from torch import Tensor, nn
 
@@ -18,6 +20,7 @@ from rnnsearch_fairseq.modules.tree_encoder import reverse_words
 from rnnsearch_fairseq.plugin.criterions import SummedNLL
 from rnnsearch_fairseq.plugin.models import RNNsearchModel, Tree2SeqModel
 from rnnsearch_fairseq.text.preparation import Preparation, write_preparations
+from rnnsearch_fairseq.text.settings import unpack_record
 from tests.builders import EOS, PAD, UNK, make_dictionary, make_sample, parse_training, randomize
 from tests.plugin.builders import EXACT, SOURCES, TARGETS, TREES, Original, Tree, make_batch
 from tests.plugin.builders import make_model as make_tree2seq
@@ -216,7 +219,7 @@ def test_a_checkpoint_holds_its_words_and_how_its_text_was_prepared(tmp_path: Pa
     model = RNNsearchModel.build_model(OmegaConf.create({"embedding_size": 6, "hidden_size": 6}), task)
     torch.save(model.state_dict(), tmp_path / "model.pt")
     saved = torch.load(tmp_path / "model.pt", weights_only=True)
-    assert saved["_extra_state"] == {
+    assert unpack_record(saved["_extra_state"]) == {
         "languages": ["en", "fr"],
         "vocabularies": [words.symbols, words.symbols],
         "preparations": [preparation.to_record() for preparation in preparations.values()],
@@ -226,6 +229,17 @@ def test_a_checkpoint_holds_its_words_and_how_its_text_was_prepared(tmp_path: Pa
     other.load_state_dict(saved)
     assert other.text.preparations == (*preparations.values(),)
     assert all(torch.equal(a, b) for a, b in zip(model.parameters(), other.parameters(), strict=True))
+
+
+@pytest.mark.parametrize("in_float32", [False, True])
+def test_fairseq_averages_all_that_a_model_holds(in_float32: bool) -> None:
+    model = make()
+    average = EMA(model, EMAConfig(ema_decay=0.9, ema_fp32=in_float32))
+    with torch.no_grad():
+        model.encoder.network.embedding.bias.add_(1)
+    average.step(model)
+    assert average.model.text == model.text
+    assert average.model.encoder.network.embedding.bias.mean() == pytest.approx(0.1, abs=1e-6)
 
 
 @pytest.mark.parametrize(
