@@ -231,7 +231,7 @@ def test_another_experiment_does_not_go_on_in_silence(
 ) -> None:
     shutil.copytree(unbroken("paper").folder, tmp_path / "saved")
     for option, named in {
-        "--max-words 5": "with other limits",
+        "--max-words 5": "other limits",
         "--criterion smoothed_nll": "Criterion",
         "--optimizer adam": "Optimizer",
         "--lr-scheduler halve_on_worse": "as with another --lr-scheduler",
