@@ -50,7 +50,6 @@ FEATURES: list[tuple[str, Callable[[str], Any]]] = [
     ("ends with another sign", lambda rest: "…" if rest.endswith("...") else rest[-1:] if rest[-1:] in ENDS else ""),
 ]
 NAME = re.compile(r"[./-]*(?:[^\W_][./-]*)+")  # which a translation may have for itself
-ADDED = "*`"  # signs of RST and Markdown; a model of documentation writes them into other texts, too
 # A word with one capital, and what sentences have, but not titles.
 TITLE_WORD = re.compile(r"(?<![\w.&/-])[A-Z][a-z]+(?![\w-])")
 TITLE_CAPITAL = re.compile(r"(?<=[^\W\d_] )[A-ZÀ-Þ][a-zß-ÿ]+(?![\w-])")  # of a word inside a title
@@ -185,9 +184,8 @@ class Piece:
             text = text.upper()
         if not self._reader.masks:
             return text
-        for sign in ADDED:
-            text = text if sign in self.masked else text.replace(sign, "")
-        text = self._without_wrong_stars(text)
+        # A model of documentation writes this sign into other texts, too.
+        text = self._without_wrong_stars(text if "`" in self.masked else text.replace("`", ""))
         if "…" in self.text and "..." not in self.text:  # models read and write three dots for this sign
             text = re.sub(r"\.{2,3}", "…", text)
         for symbol in self._attached:  # without a blank before it
