@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
 from functools import partial
+from html import unescape
 from io import BytesIO
 from typing import Any
 from xml.sax.saxutils import escape, quoteattr
@@ -24,10 +25,16 @@ BLANKS = re.compile("[\t\n\r ]+")
 
 
 class _QtFile(tsfile):
+    original: bytes
+
     def serialize(self, out: BytesIO) -> None:
-        """Write the file with empty elements of bytes as Qt does."""
+        """Write the file with empty elements of bytes as Qt does, and with the references that it has."""
         super().serialize(written := BytesIO())
-        out.write(written.getvalue().replace(b"></byte>", b"/>"))
+        content = written.getvalue().replace(b"></byte>", b"/>")
+        for reference in (b"&apos;", b"&quot;", b"&#xa0;", b"&#x202f;"):
+            sign = unescape(reference.decode()).encode()
+            content = content if reference in self.original else content.replace(reference, sign)
+        out.write(content)
 
 
 def read_xml(content: bytes) -> Document:
@@ -40,6 +47,7 @@ def read_xml(content: bytes) -> Document:
         raise ValueError("it defines entities")
     is_second = root.get("version", "").startswith("2")
     store = (_QtFile if name == "TS" else Xliff2File if is_second else Xliff1File)(BytesIO(content))
+    store.original = content
     store.XMLindent = {"max_level": 0, "toplevel": False}  # the blanks between elements stay as they are
     if store.encoding.lower().startswith("utf-16"):
         store.encoding = "utf-8"  # translate-toolkit writes a second byte order mark into UTF-16

@@ -37,6 +37,7 @@ class AlignedPair:
         phrase_weights: ``(T, P)``, the attention to phrases, or None like ``phrases``. Row t of :attr:`weights` and row
             t of this sum to one.
         faults: what a translator should check in the text, such as a placeholder that it lacks.
+        lost_names: names of the source in whose place the likeliest translation has a symbol of markup.
         number: the pair's position in its file, from 0.
     """
 
@@ -51,6 +52,7 @@ class AlignedPair:
     phrases: list[tuple[int, int]] | None = None
     phrase_weights: Tensor | None = None
     faults: Sequence[str] = ()
+    lost_names: Sequence[str] = ()
     number: int = 0
 
     @property

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from torch import Tensor
 
 from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.inference.aligned_pairs import AlignedPair
 from rnnsearch_fairseq.modules.forest import Tree
 from rnnsearch_fairseq.modules.symbols import UNK
 from rnnsearch_fairseq.text.codec import TextCodec
@@ -16,6 +17,7 @@ from rnnsearch_fairseq.text.piece import BEGINNING, TITLE_WORD, Piece
 from rnnsearch_fairseq.text.preparation import WORD
 from rnnsearch_fairseq.text.vocabulary import Vocabulary
 
+NAME = re.compile(r"[A-Z][\w-]*")
 MAX_SENTENCE_WORDS = 1_023  # in a sentence, or in a word that no blank divides
 
 
@@ -43,6 +45,16 @@ def check_length(words: list[str], where: str) -> list[str]:
     return words
 
 
+def find_lost_names(translation: AlignedPair) -> list[str]:
+    """The words of the source to which the translation has symbols of markup aligned that the source lacks."""
+    if not translation.blocks:
+        return []
+    source, target, weights = translation.by_word()
+    places = [place for place, word in enumerate(target) if "⟦" in word and word not in source]
+    words = (source[weights[place, : len(source) - 1].argmax()] for place in places)
+    return [name[0] for name in map(NAME.search, words) if name]
+
+
 class PieceReader:
     """Reads pieces of text for a model."""
 
@@ -61,21 +73,24 @@ class PieceReader:
             return source
         return source._replace(counted=self._encode(piece.counted, piece, where, cut)._replace(has_numbers=True))
 
-    def read_otherwise(self, source: Source, translation: str, has_faults: bool) -> tuple[str, list[Source]]:
+    def read_otherwise(self, source: Source, translation: AlignedPair) -> tuple[str, list[Source]]:
         """The first word that the translation keeps, if any, and other readings of the source.
 
         If there is such a word, one reading has it with a small letter. If the translation has a fault, one reading has
-        other subwords, and one is the source itself, which a wider beam may translate better.
+        other subwords, one keeps the words for which the model wrote a symbol of markup, and one is the source itself,
+        which a wider beam may translate better.
         """
         if source.piece is None or source.tree is not None:
             return "", []
-        others = [self.read(source.piece, cut=1)] if has_faults else []
-        if word := self._kept_first_word(source, translation):
+        others = [self.read(source.piece, cut=1), source] if translation.faults else []
+        if translation.lost_names:
+            others.append(self.read(source.piece.with_names(translation.lost_names)))
+        if word := self._kept_first_word(source, translation.text):
             before, _, after = source.piece.masked.partition(word)
             text = before + word.lower() + after
             text = self._without_capitals(text) if source.piece.is_title else text
             others.insert(0, self._encode(text, source.piece, "the text", 0))
-        return word, [*(other for other in others if other.words != source.words), *[source] * has_faults]
+        return word, [other for other in others if other is source or other.words != source.words]
 
     def _kept_first_word(self, source: Source, translation: str) -> str:
         """The first word of a source if it stays in the translation, although it may have a capital for its place only.

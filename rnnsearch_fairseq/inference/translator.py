@@ -17,7 +17,7 @@ from torch.nn.utils.rnn import pad_sequence
 from rnnsearch_fairseq.errors import InputError, quote
 from rnnsearch_fairseq.inference.aligned_pairs import AlignedPair, join_pairs
 from rnnsearch_fairseq.inference.loading import Member, load_members
-from rnnsearch_fairseq.inference.reading import PieceReader, Source, check_length
+from rnnsearch_fairseq.inference.reading import PieceReader, Source, check_length, find_lost_names
 from rnnsearch_fairseq.inference.scoring import batches, score_batch
 from rnnsearch_fairseq.modules.forest import build_forest
 from rnnsearch_fairseq.modules.symbols import PAD, UNK
@@ -26,7 +26,7 @@ from rnnsearch_fairseq.search import MAX_BEAM, BeamSearch, Hypothesis, OnStep, S
 from rnnsearch_fairseq.text.codec import TextCodec
 from rnnsearch_fairseq.text.markup import LETTER, known_characters, mask
 from rnnsearch_fairseq.text.passage import Passage
-from rnnsearch_fairseq.text.piece import Piece, Reader
+from rnnsearch_fairseq.text.piece import NO_WORD, Piece, Reader
 from rnnsearch_fairseq.text.preparation import WORD, Preparation
 from rnnsearch_fairseq.text.sentences import combine
 from rnnsearch_fairseq.text.trees import NO_PARSE, read_parse
@@ -82,6 +82,15 @@ def _zip_texts(trees: Any, **texts: Any) -> Iterator[tuple[Any, ...]]:
         if not is_list or not all(isinstance(text, str) or (text, name) == (None, "trees") for text in column):
             raise InputError(f"{name} cannot be {quote(repr(column))}; give a text for a text, or a list as long")
     return zip(*texts.values(), [None] * len(first) if trees is None else trees)
+
+
+def _without_symbols(pair: AlignedPair) -> str:
+    """The text of a translation without the symbols that stand for nothing, which its faults name."""
+    text = pair.text
+    for fault in pair.faults:
+        if fault.startswith(NO_WORD):
+            text = text.replace(fault.removeprefix(NO_WORD), "").replace("  ", " ").strip()
+    return text
 
 
 class Translator:
@@ -276,20 +285,22 @@ class Translator:
         on_step: OnStep | None,
     ) -> None:
         """Search other readings of sources (`PieceReader.read_otherwise`) with a wider beam, and choose again."""
-        read = self._piece_reader.read_otherwise
-        others = [read(source, best.text, bool(best.faults)) for source, (best, *_) in zip(sources, chosen)]
+        others = [self._piece_reader.read_otherwise(source, best) for source, (best, *_) in zip(sources, chosen)]
         every = [reading for _, readings in others for reading in readings]
         wider = replace(options, beam=min(WIDER * options.beam, MAX_BEAM))
         found = iter(self._search_sources(wider, every, nbest, on_step))
         for place, (word, readings) in enumerate(others):
             if readings:
-                pairs = [*chosen[place], *chain.from_iterable(islice(found, len(readings)))]
-                pairs.sort(key=lambda pair: word in WORD.findall(pair.text))
-                chosen[place] = self._choose(sources[place], pairs, nbest)
+                lists = [chosen[place], *islice(found, len(readings))]
+                lists = lists[::-1] if chosen[place][0].lost_names else lists
+                lists.sort(key=lambda pairs: word in WORD.findall(pairs[0].text))
+                chosen[place] = self._choose(sources[place], chain.from_iterable(lists), nbest)
 
     def _choose(self, source: Source, pairs: Iterable[AlignedPair], nbest: int) -> list[AlignedPair]:
-        ranked = source.piece.choose(pairs, nbest, attrgetter("text"))
-        return [replace(pair, faults=faults) for pair, faults in ranked]
+        first = next(pairs := iter(pairs), None)
+        names = [] if first is None else find_lost_names(first)
+        ranked = source.piece.choose(chain([first] * (first is not None), pairs), nbest, attrgetter("text"))
+        return [replace(pair, faults=faults, lost_names=names) for pair, faults in ranked]
 
     def _search_batch(
         self, search: BeamSearch, sources: Sequence[Source], nbest: int, on_step: OnStep | None
@@ -319,7 +330,7 @@ class Translator:
         joined = []
         for pairs in combine(several):
             pair = join_pairs(pairs)
-            pair.text = text.passage.join([pair.text for pair in pairs])
+            pair.text = text.passage.join([_without_symbols(pair) for pair in pairs])
             pair.faults = [*dict.fromkeys(text.passage.describe(fault) for pair in pairs for fault in pair.faults)]
             joined.append(pair)
         return joined

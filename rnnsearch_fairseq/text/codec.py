@@ -94,5 +94,5 @@ def _subwords(preparation: Preparation) -> tuple[Callable[..., list[str]], Calla
             except (UnicodeError, RuntimeError) as error:  # half of a character, or damage that shows only now
                 raise InputError(f"sentencepiece cannot split the text ({quote(error)}); mend the text") from error
 
-        return encode, lambda words: "".join(words).replace("▁", " ").strip().split(" ")
+        return encode, lambda words: "".join(words).replace("▁", " ").split()
     return lambda text, cut=0: text.split(), list

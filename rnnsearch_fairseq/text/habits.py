@@ -61,10 +61,12 @@ incoh* incompat* incompl* inconn* incorrect* indéfini* indéterm* indisponible*
 introuv* inutil* invalid* irrécup*"""
 FRENCH_NEGATION = r"(?i)\bn(?:e\s|['’])(?:\S+\s+){0,3}(?:pas|plus|jamais|aucune?|rien|ni)\b"
 TYPOGRAPHY = (
-    (r"(?<=\S) ?(?<![:;!?])(?=[:;!?]+(?:[\s*_)\]»\"']|$))", "\u00a0"),
+    (r"(?<=[\"'“‘]) (?=[:;!?][\"'”’])", ""),  # ';'
+    (r"(?<=\S) ?(?<![:;!?])(?!(?<=[\"'“‘])[:;!?][\"'”’])(?=[:;!?]+(?:[\s*_)\]»\"']|$))", "\u00a0"),
     (r"(?<=\S) ?»", "\u00a0»"),
     (r"« ?(?=\S)", "«\u00a0"),
     (r"(?i)(?<![\w'’])([cdjlmnst]|qu)' (?=\S)", r"\1'"),  # l' **API**
+    (r"(?<![\w'’-])([dlDL])['’](?=[b-df-gj-np-tv-xz][a-zà-ÿ])", r"\1e "),  # le torrent
     # d'options, l'image; but: le onze, la une
     (
         r"(?<![\w'’-])((?i:[djlmnst]|(?:lors|puis)?qu))(?:e|(?<=[lL])a) (?!onz|oui\b|une\b)(?=[aeiouàâéèêîôœ]\w\w)",

@@ -30,14 +30,14 @@ MAX_SPANS = 9  # of a text; later ones stay text
 SYMBOLS = [f"⟦{number}⟧" for number in range(1, MAX_SPANS + 1)]
 LABELS = "abbr|dfn|emphasis|guilabel|index|menuselection|strong|sub|sup|term|title"  # roles whose text is translated
 ROLE = r"(?::[a-zA-Z][\w.+-]{0,40}){1,3}:"
-ESCAPED_END = r"(?<!\b[A-Za-z]:)\\(?:r\\n|[nt])(?![a-z])"  # an end of a line or a tab, but not in C:\new
+ESCAPED_END = r"(?<!\b[A-Za-z]:)\\(?:r\\n|[nt])(?![a-z])|~%~?"  # an end of a line or a tab, but not in C:\new
 QUANTITY = r"\[(?:quant|numf|numerate|\*|\#),[^\[\]\n]*\]"  # of Maketext
 BRACKETS = "b|i|u|s|center|code|codeblocks?|color|font|img|kbd|list|quote|size|url"
-# printf's and its relatives': %(name)s, %%name%%, %name, %1$-8.2lf, % d, %1%, %0:s, %|1$d|, %1, %<PRIu64>, [%s:name].
+# printf's and its relatives': %(name)s, %%name%%, %name, %1$-8.2lf, % d, %1%, %0:s, %|1$d|, %1, %<PRIu64>, [%s:a], ~a.
 DIRECTIVE = r"""%\(\w[^()]{0,40}\)[\#0\ +-]{0,3}[\d.]{0,5}[a-zA-Z] | %%?[a-zA-Z_]\w+%%?(?!\w) | %[a-z][a-z_]{3,}\d?\b
     | %(?:\d{1,2}\$)?[\#0+'*\d$.-]{0,12}(?:hh?|ll?|[Lqjzt])?[a-zA-Z@] | (?<![\w%])%\ [dioxXeEfFgGcs]\b(?!['’])
     | %\d{1,2}(?:%|:[\d.-]{0,5}[a-z]) | %\|[^|\s]{1,20}\| | %L?[1-9]\d?(?!\d) | %\d{0,3}<\w+>[a-zA-Z]{0,2}
-    | %%(?:[a-z]\b)? | \[%(?:\d\$)?[a-z]:\w+\]"""
+    | %%(?:[a-z]\b)? | \[%(?:\d\$)?[a-z]:\w+\] | ~[as](?![a-z])"""
 # Control flow of Angular, Blade and Razor: @for (item of items; track item.id) {, @else {, @let name = value;
 CONTROL = r"""@[a-z]+(?:\sif)?\s?(?:\((?:[^()\n]|\([^()\n]{0,200}\)){0,200}\)(?:\s?\{)?|\{)|@let\s[^;\n]{1,200};"""
 # POD's X<text>, Texinfo's @name{text}, LaTeX's \name{text}, AsciiDoc's name:target[text].
@@ -262,9 +262,9 @@ def mask_pair(source: str, target: str, *what: Any) -> tuple[str, str]:
 
 
 def unmask(text: str, spans: Sequence[str]) -> str:
-    """Put the ``spans`` in the place of their symbols; delete a symbol without a span."""
+    """Put the ``spans`` in the place of their symbols; a symbol without a span stays."""
     numbered = dict(zip(SYMBOLS, spans))
-    return SYMBOL.sub(lambda symbol: symbol[1] + numbered[symbol[2]] if symbol[2] in numbered else "", text)
+    return SYMBOL.sub(lambda symbol: symbol[1] + numbered.get(symbol[2], symbol[2]), text)
 
 
 def _judge_tokens(

@@ -61,6 +61,7 @@ EMPHASIZED = re.compile(r"(\*{1,3}|__|~~)(?=[A-Z]|\S+ )([^\s*_~`](?:[^*_~`\n]*[^
 # The text of an element that is a part of the sentence around it: its first word, which may follow code, is small.
 INLINE = re.compile(r"(?:`[^`\n]+`\s+)?(?![A-Z\d_])\w(?!.*?(?:\n|<|\{%|\{\{))")
 CODE = {"code", "quoted", "role"}  # constructs inside which nothing is cut
+LABEL = re.compile(r"[A-Z][a-z]*_[a-z]+:?")  # which may be a name or, as P_ause, the label of a menu
 CLAUSE = re.compile(r"(?<=[,;:])\s+")
 SPAN = re.compile("\0+")
 CHUNK = re.compile(
@@ -214,6 +215,7 @@ def _split(
         else:
             chunks = [chunk.span() for chunk in CHUNK.finditer(words, start, first)] if is_wide else [(start, first)]
             for begin, stop in chunks:
-                yield text[begin:stop], LETTER.search(words, begin, stop) is not None
+                has_letter = LETTER.search(words, begin, stop) or LABEL.fullmatch(text, begin, stop)
+                yield text[begin:stop], has_letter is not None
         yield text[first:after], False
         start = after

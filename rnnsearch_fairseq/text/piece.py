@@ -3,10 +3,11 @@
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from operator import itemgetter
 from typing import Any
+from unicodedata import normalize
 
 from rnnsearch_fairseq.text.habits import HABITS, Habits
 from rnnsearch_fairseq.text.markup import EMPHASIS, LETTER, SYMBOLS, hide, scan, unmask
@@ -41,6 +42,7 @@ ECHOED = re.compile(
     rf"\b(?!votre|notre|temps)([^\W\d_]{{5,}}){BLANK}(?:(?!non\b)[^\W\d_]{{1,4}}(?:['’]|{BLANK})){{1,3}}\1\b",
     re.IGNORECASE,
 )
+NO_WORD = "has no word where the model wrote "  # a symbol without a span
 ENDS = ".!?:;,…"
 # What both sides have alike, and the fault where they have not.
 FEATURES: list[tuple[str, Callable[[str], Any]]] = [
@@ -59,8 +61,9 @@ STAR_RUN = re.compile(r"\*+")
 SIGNS = "*`[]{}|$\\<>_#=%@+~^&"  # of markup and code
 # &File, E&xit and _Open, but not &amp; and &x
 ACCELERATOR = re.compile(r"(?:(?<![\w&`])&(?=\w\w)|(?<=[a-zA-Z])&(?=[a-z]))(?!#?\w+;)|(?<![\w*`\\])_(?=[A-Z])")
-INSIDE = re.compile(r"\b[A-Z][a-z]*_[a-z]+\b")  # C_lose, Full_screen
-LABEL_WORDS = 5  # at most, of a text that may be a label of a menu or a button
+PLACEHOLDERS = {"brace", "template"}  # constructs in which no sign is an accelerator
+INSIDE = re.compile(r"\b(?:[A-Z][a-z]*_[a-z]+|(?<=[a-z] )(?<!\bthe )(?<!\ba )_[a-z]+)\b")  # C_lose, Full _screen
+LABEL_WORDS = {"_": 5, "&": 20}  # at most, of a text that may be a label of a menu or a button
 # A blank behind an opening mark or tag, or before an end tag.
 OPENED = re.compile(
     r"(?:(?<![^\s(])(?:\*{1,2}|[`'\"“(\[])|:[\w+.-]+:`&?|<[a-zA-Z][^<>]*(?<!/)>) +(?=\S)|(?<=\w) +(?=</[a-zA-Z])"
@@ -117,7 +120,7 @@ class Piece:
         self._from, self._to = (HABITS.get(language, Habits()) for language in reader.languages)
         self._label = _accelerator(text, reader.words[0] or ()) if reader.masks else ""
         plain = reader.terms.put_into(text.replace(self._label, "", 1) if self._label else text)
-        self._plain = self._from.write_out(plain) if reader.masks else plain
+        self._plain = self._from.write_out(normalize("NFC", plain)) if reader.masks else plain
         found = scan(self._plain, *reader.what_is_kept)
         places = found.kept if reader.masks else [(start, end) for _, start, end in found.constructs]
         self._kept, self._elements = [self._plain[start:end] for start, end in places], shape(found)
@@ -135,6 +138,10 @@ class Piece:
         for tag in self.emphasis:
             counted = counted.replace(tag, STARS)
         self.counted = counted if counted != self.masked else None
+
+    def with_names(self, names: Iterable[str]) -> "Piece":
+        """The piece, in which these words stay, too."""
+        return Piece(self.text, replace(self._reader, terms=self._reader.terms.with_names(names)))
 
     def _find_emphasis(self, numbered: Mapping[str, str]) -> list[str]:
         """What begins and ends the only emphasis: the symbols of tags or of MediaWiki's sign, or three stars."""
@@ -282,9 +289,10 @@ class Piece:
 
     def _other_faults(self, text: str, rest: str) -> Iterator[str]:
         """Faults outside spans, in the ``rest`` of a text: other signs, digits or last sign, no negation and so on."""
+        ours, theirs = (side.replace(" & ", " ") for side in (self._plain, text))  # where "&" is a word
         for sign in SIGNS:
-            if self._rest.count(sign) != rest.count(sign) and self._plain.count(sign) != text.count(sign):
-                yield f"{'lacks' if self._plain.count(sign) > text.count(sign) else 'adds'} {sign}"
+            if self._rest.count(sign) != rest.count(sign) and ours.count(sign) != theirs.count(sign):
+                yield f"{'lacks' if ours.count(sign) > theirs.count(sign) else 'adds'} {sign}"
         if _numbers(self._plain) != _numbers(text):
             yield "has other numbers"
         for fault, feature in FEATURES:
@@ -334,7 +342,8 @@ def _compare_spans(wanted: Sequence[str], found: Sequence[str], text: str) -> li
     """Which ``wanted`` spans a text lacks, and which spans it adds to them, or whether its directives change places."""
     counts = Counter(wanted)
     faults = [f"lacks {span}" for span in counts if max(found.count(span), text.count(span)) < counts[span]]
-    faults += [f"adds {span}" for span in (Counter(found) - counts).elements() if not NAME.fullmatch(span)]
+    added = (span for span in (Counter(found) - counts).elements() if not NAME.fullmatch(span))
+    faults += [f"{NO_WORD if span in SYMBOLS else 'adds '}{span}" for span in added]
     order, other = ([*filter(PRINTF.fullmatch, spans)] for spans in (wanted, found))
     return faults or ["has directives in another order"] * (order != other)
 
@@ -345,9 +354,12 @@ def _accelerator(text: str, words: Container[str]) -> str:
     A ``_`` inside a word is such a sign if the word without it is one of ``words``.
     """
     end = text.rstrip()[-3:]
-    if len(text.split()) > LABEL_WORDS or (end != "..." and end.endswith((".", "!", "?"))):
+    if end != "..." and end.endswith((".", "!", "?")):
         return ""
-    inside = [word for word in INSIDE.findall(text) if word.replace("_", "").lower() in words]
-    found = ACCELERATOR.findall(text) or ["_"] * len(inside)
-    is_label = len(found) == 1 and text.count(found[0]) == 1
-    return found[0] if is_label and (found[0] == "&" or not scan(text.replace(found[0], "")).kept) else ""
+    hidden = hide(text, [place for name, *place in scan(text).constructs if name in PLACEHOLDERS])
+    inside = [word for word in INSIDE.findall(hidden) if word.replace("_", "").lower() in words]
+    found = ACCELERATOR.findall(hidden) or ["_"] * len(inside)
+    if len(found) != 1 or hidden.count(found[0]) != 1 or len(text.split()) > LABEL_WORDS[found[0]]:
+        return ""
+    others = [span for span in scan(hidden.replace(found[0], "")).spans if "\0" not in span]
+    return found[0] if found[0] == "&" or not others else ""

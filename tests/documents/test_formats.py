@@ -251,6 +251,7 @@ def po(text: str, flags: str = "") -> str:
         ("a.po", po("a", "no-wrap"), {"a": LONG}, f'msgstr "{LONG}"'),
         ("a.po", po("a"), {"a": LONG}, 'msgstr ""\n"a message that'),
         ("a.ts", TS.format("a<byte v='x'/> b", ""), {'a<byte v="x"/> b': 'c<byte v="x"/>'}, '>c<byte v="x"/><'),
+        ("a.ts", TS.format("a'", ""), {"a'": "\"c\"\u202f!"}, '"c"\u202f!<'),
         ("a.ts", TS.format("a", FORMS), {"a": "c"}, "b</numerusform><numerusform>c<"),
         ("a.ts", TS.format("a", LENGTHS), {"a": "c"}, "<lengthvariant>c<"),
         ("a.ts", TS.format("a", "").replace("unfinished", "vanished"), {}, 'type="vanished"></'),

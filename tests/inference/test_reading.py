@@ -31,6 +31,12 @@ def test_a_first_word_that_stays_is_read_with_a_small_letter(model: Translator) 
     assert model.translate(["Closed", "Windows", "Redundant VR"]) == ["Fermé", "Windows", "VR redondante"]
 
 
+def test_a_name_for_which_the_model_writes_a_symbol_is_kept(model: Translator) -> None:
+    text = "Install the most recent Werkzeug version."
+    assert model.translate(text) == "Installez la version la plus récente de Werkzeug."
+    assert [model.translations("Angola", number)[0].text for number in (1, 3)] == ["Angola"] * 2
+
+
 def test_a_text_without_a_letter_beside_what_is_kept_is_not_read(model: Translator) -> None:
     assert model.translate("⟦1⟧") == "⟦1⟧"
 

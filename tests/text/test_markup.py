@@ -96,7 +96,7 @@ def test_a_pair_shares_its_symbols_and_keeps_what_one_side_lacks() -> None:
     assert mask_pair("Run '%s' now", "Lancer « %s »") == ("Run '⟦1⟧' now", "Lancer « ⟦1⟧ »")
     assert mask_pair("%d/%s of %s", "%s de %d/%s") == ("⟦1⟧ of ⟦2⟧", "⟦2⟧ de ⟦1⟧")
     assert mask_pair("`a` in ``f(a)``", "``a`` : `a`") == ("⟦1⟧ in ``f(a)``", "``a`` : ⟦1⟧")
-    assert unmask("Pas ⟦2⟧ mais ⟦1⟧ ⟦9⟧.", ["``a``", "``b``"]) == "Pas ``b`` mais ``a``."
+    assert unmask("Pas ⟦2⟧ mais ⟦1⟧ ⟦9⟧.", ["``a``", "``b``"]) == "Pas ``b`` mais ``a`` ⟦9⟧."
 
 
 REPEATED = """` `` ``a `a `a< { {a {a,plural,{ {{ {% % %( %1$ %< %%a :a :a:` $ $a\\ @a !a a_ __ - --a= < <a <!--

@@ -2,6 +2,7 @@
 
 import pytest
 
+from rnnsearch_fairseq.text.passage import Passage
 from rnnsearch_fairseq.text.piece import Piece, Reader
 
 FRENCH = Reader(("en", "fr"))
@@ -21,6 +22,8 @@ def faults(source: str, translation: str, reader: Reader = FRENCH) -> list[str]:
         ("Open", "*Ouvrir*", "Ouvrir", "adds *"),
         ("Open:", "Ouvrir", "Ouvrir :", "ends with another sign"),
         ("Open...", "Ouvrir.", "Ouvrir…", "ends with another sign"),
+        ("Open & run:", "Ouvrir et lancer", "Ouvrir et lancer :", "ends with another sign"),
+        ("Open it", "Ouvrir ⟦1⟧", "Ouvrir", "has no word where the model wrote ⟦1⟧"),
         ("A 2048-bit key", "Clé de 20 48 bits", "Clé de 2048 bits", "has other numbers"),
         ("It has 95 % intervals", "95 intervalles %", "intervalles à 95 %", "has % away from its number"),
         ("%d of %s", "%s de %d", "%d de %s", "has directives in another order"),
@@ -73,6 +76,8 @@ def test_unknown_characters_words_and_empty_translations_are_faults() -> None:
         ("A `b` tuple", "A ⟦1⟧ tuple", "Un *n*-uplet ⟦1⟧", "Un n-uplet `b`"),
         ("Save _As…", "Save As…", "Enregistrer sous..", "_Enregistrer sous…"),
         ("Fish & chips", "Fish & chips", "Poisson & frites", "Poisson & frites"),
+        ("Use ';' as an &end of it", "Use ';' as an end of it", "Mettre ' ;' à l'torrent", "&Mettre ';' à le torrent"),
+        ("{a_b}: \u0045\u0301t", "⟦1⟧: \u00c9t", "⟦1⟧: \u00c9t", "{a_b}\u00a0: \u00c9t"),
         ("The *_name* of it", "The *⟦1⟧* of it", "Son *⟦1⟧*", "Son *_name*"),
         ("Optional *_subtype* sets it", "Optional *⟦1⟧* sets it", "L'option *⟦1⟧*", "L'option *_subtype*"),
         ("Set my_name in AT&T", "Set ⟦1⟧ in ⟦2⟧", "⟦1⟧ de ⟦2⟧", "my_name de AT&T"),
@@ -106,8 +111,9 @@ def test_text_is_masked_and_restored(source: str, masked: str, written: str, res
 
 
 def test_an_accelerator_may_stand_inside_a_word_that_is_known() -> None:
-    piece = Piece("C_lose All", Reader(("en", "fr"), words=({"close"}, None)))
-    assert (piece.masked, piece.restore("Tout fermer")) == ("Close All", "_Tout fermer")
+    for label, plain in (("C_lose All", "Close All"), ("Please _close {a_b}", "Please close ⟦1⟧"), ("C_lose", "Close")):
+        piece = Piece(*Passage(label).pieces, Reader(("en", "fr"), words=({"close"}, None)))
+        assert (piece.masked, piece.restore("Tout fermer")) == (plain, "_Tout fermer")
     assert Piece("My_var Is", Reader(words=({"close"}, None))).masked == "⟦1⟧ Is"
 
 
