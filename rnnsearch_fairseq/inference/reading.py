@@ -46,8 +46,8 @@ def check_length(words: list[str], where: str) -> list[str]:
 
 
 def find_lost_names(translation: AlignedPair) -> list[str]:
-    """The words of the source to which the translation has symbols of markup aligned that the source lacks."""
-    if not translation.blocks:
+    """The names of the source for which the model wrote symbols of markup that the source lacks, by its attention."""
+    if not translation.blocks or not any("⟦" in word and word not in translation.source for word in translation.target):
         return []
     source, target, weights = translation.by_word()
     places = [place for place, word in enumerate(target) if "⟦" in word and word not in source]

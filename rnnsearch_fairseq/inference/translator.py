@@ -297,9 +297,10 @@ class Translator:
                 chosen[place] = self._choose(sources[place], chain.from_iterable(lists), nbest)
 
     def _choose(self, source: Source, pairs: Iterable[AlignedPair], nbest: int) -> list[AlignedPair]:
-        first = next(pairs := iter(pairs), None)
-        names = [] if first is None else find_lost_names(first)
-        ranked = source.piece.choose(chain([first] * (first is not None), pairs), nbest, attrgetter("text"))
+        pairs = iter(pairs)
+        first = next(pairs)
+        ranked = source.piece.choose(chain([first], pairs), nbest, attrgetter("text"))
+        names = find_lost_names(first)
         return [replace(pair, faults=faults, lost_names=names) for pair, faults in ranked]
 
     def _search_batch(

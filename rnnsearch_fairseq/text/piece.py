@@ -354,7 +354,7 @@ def _accelerator(text: str, words: Container[str]) -> str:
     A ``_`` inside a word is such a sign if the word without it is one of ``words``.
     """
     end = text.rstrip()[-3:]
-    if end != "..." and end.endswith((".", "!", "?")):
+    if ("&" not in text and "_" not in text) or (end != "..." and end.endswith((".", "!", "?"))):
         return ""
     hidden = hide(text, [place for name, *place in scan(text).constructs if name in PLACEHOLDERS])
     inside = [word for word in INSIDE.findall(hidden) if word.replace("_", "").lower() in words]
