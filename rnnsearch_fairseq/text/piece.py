@@ -211,10 +211,11 @@ class Piece:
     def _with_first_letter(self, text: str) -> str:
         """The text with its first letter as that of the source.
 
-        Both must begin with a word, or with equally many spans before the first word. A title always has a capital.
+        Both must begin with a word, or with equally many spans before the first word. A title always has a capital, and
+        so has a text that begins with a name.
         """
         (before, source), (start, word) = (BEGINNING.match(side).groups() for side in (self.masked, text))
-        is_beginning = self.is_title and "⟦" not in start
+        is_beginning = (self.is_title or self._plain[:1].isupper()) and "⟦" not in start
         if start.count("⟦") != before.count("⟦") and not is_beginning:
             return text
         if (source[:1].isupper() or is_beginning) and word[:1].islower():

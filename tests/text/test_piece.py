@@ -90,6 +90,7 @@ def test_unknown_characters_words_and_empty_translations_are_faults() -> None:
         ("Done :+1: or :100:", "Done ⟦1⟧ or ⟦2⟧", "Fait ⟦1⟧ ou ⟦2⟧", "Fait :+1: ou :100:"),
         ("A :term:`tree` of it", "A :term:`tree` of it", "Son :term:`arbre`", "Son :term:`arbre <tree>`"),
         ("Virtual host", "Virtual host", "hôte virtuel", "Hôte virtuel"),
+        ("WebUI is open", "⟦1⟧ is open", "le ⟦1⟧ est ouvert", "Le WebUI est ouvert"),
         ("(`a`) The text", "(⟦1⟧) The text", "(⟦1⟧) le texte", "(`a`) Le texte"),
         ("in class&nbsp;`A`", "in class⟦1⟧", "dans la classe ⟦1⟧", "dans la classe&nbsp;`A`"),
         ("Do it like so::", "Do it like so::", "Faites ceci ::", "Faites ceci\u00a0::"),
