@@ -121,19 +121,19 @@ PLAIN = re.compile(
     re.VERBOSE,
 )
 INNER_CAPITAL = re.compile(
-    r"(?<![^\W_])(?![A-Z]{2,}s(?![^\W_])|[A-Za-z]i?B(?![^\W_]))"
+    r"(?<![^\W_])(?![A-Z]{2,}s(?![^\W_])|[A-Za-z]B(?![^\W_]))"
     r"(?:[a-z]+[A-Z]|[A-Z]+[a-z]+[A-Z]|[A-Z]{2,}[a-z])[a-zA-Z0-9]*"
 )
 BEGINNING = re.compile(r"--?[a-zA-Z]|[.:!@#$~][\w/]|\.\./")  # of an option, a hidden file, a name with a sign in front
 CAPITALIZED = re.compile(r"[A-Z](?:[a-z]|\b)")
 HYPHENED = re.compile(r"\w+(?:-\w+)*")
 ENDING = re.compile(r"(?<=\w\w)\((?:s|es|ies|e|x)\)|^\(un\)")  # file(s), (un)signed
-# 1, e.g., 50%, $1,000, _Open, E&xit, 64-bit, layer-2, 10-20, 2nd, 20ms, 5V, 4GiB and 0:black are plain.
+# 1, e.g., 50%, $1,000, _Open, E&xit, 64-bit, layer-2, 10-20, 2nd, 20ms, 5V, 4GB and 0:black are plain.
 NUMBER = re.compile(
     r"""\d{1,2} | (?:[^\W\d_]{1,2}\.)+[^\W\d_]{0,2} | \d+(?:[.,]\d+)*% | [$€£¥](?:\d{2,}[\d.,]*|\d[\d.,]+)
     | [&_][A-Z][a-z’'-]+ | [A-Z][a-z]*&[a-z]+ | \d+(?:-[a-z]+)+ | [a-z]+(?:-[a-z]+)*-\d{1,3}
     | \d{1,3}(?:[-–]|\.\.)\d{1,3} | \d+(?:st|nd|rd|th|er?|[eè]me|re)
-    | \d+(?:[.,]\d+)?(?:[a-z]{1,3}|[kMGmµ]?(?:V|A|W|B|Hz)|[KMGT]i?B(?:/s)?) | \d+:[a-z]+""",
+    | \d+(?:[.,]\d+)?(?:[a-z]{1,3}|[kMGmµ]?(?:V|A|W|B|Hz)|[KMGT]B(?:/s)?) | \d+:[a-z]+""",
     re.VERBOSE,
 )
 # A word with a capital inside a sentence, or that is somebody's or does something; in capitals; with an accent; or in

@@ -48,7 +48,7 @@ from tests.trained import SHIPPED_MODEL, needs_shipped_model
         ("A [text](a/b.md) in src/a/b.c or `a <bytes-like object>`", "[|](a/b.md)|src/a/b.c|`a <bytes-like object>`"),
         ("It is {$ a.b $} and IPv4 by C++ 10000 times", "{$ a.b $}|IPv4|C++ 10000"),
         (":guilabel:`Save as`, :class:`a`\\s, :rfc:`1`\\ -like URLs", ":class:`a`|:rfc:`1`"),
-        (":dfn:`a set`, cut/copy/paste, 4 GiB", ""),
+        (":dfn:`a set`, cut/copy/paste, 4 GB", ""),
         ("{ref}`the guide <guide>`, {doc}`install` of [[Page]]", "{ref}`|<guide>|{doc}`install`|[[Page]]"),
         ("[b]a[/b], [url=https://a.org]x[/url] [size=9]y", "[b]|[/b]|[url=https://a.org]|[/url] [size=9]"),
         ("Is % d of %<PRIu64> by %1% for %0:s with %1$'.9d?", "% d|%<PRIu64>|%1%|%0:s|%1$'.9d"),
