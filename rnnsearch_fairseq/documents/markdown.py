@@ -170,7 +170,7 @@ def _read_lines(
             fences.pop()
         elif title := TITLED.fullmatch(text):
             # An item of a list, whose text is indented, too.
-            changed = (b"-" * bool(title[1])).ljust(len(title[1])) + ITEM.ljust(len(text) - len(title[1]))
+            changed = ((b"-" * bool(title[1])).ljust(len(title[1])) + ITEM).ljust(len(text))[: len(text)]
             if title[2] and title[2].count(b"[") == title[2].count(b"](") and LETTER.search(title[2].decode()):
                 titles[start + len(title[1]) + ITEM.index(b"#")] = start + title.start(2), start + title.end(2)
         elif (tag := COMPONENT.fullmatch(text)) and (

@@ -71,6 +71,7 @@ SHORT = "[a b]: x\n[`c`]: x\n[d e]: x\n[g]: x\n"
         ("> [!NOTE] a\n> b\n\n::: c\n\n::: d e='f'\n", "> [!NOTE] A\n> B\n\n::: c\n\n::: d e='f'\n"),
         ("- a/\n  - b\n\nC | d\n:-|:-\ne | f\n", "- a/\n  - B\n\nC | D\n:-|:-\nE | F\n"),
         (":   !!! note\n\n        a\n", ":   !!! note\n\n        A\n"),
+        ("!!!a\n    b\n\nc `d`\n", "!!!a\n    B\n\nC `d`\n"),
         ('!!!note "See [a](b "c")"\n\n      d\n', '!!!note "SEE [A](B \'C\')"\n\n      D\n'),
         ('=== "Linux"\n    a\n\n??? tip\n    b\n', '=== "LINUX"\n    A\n\n??? tip\n    B\n'),
         ("NOTE: a\nb\n\nWARNING:\nc\n\n>! TIP: d\n\n> BLOCK:\n",
