@@ -18,7 +18,7 @@ from xml.sax.saxutils import escape
 
 from turbohtml import parse, tokenize, unescape
 
-from rnnsearch_fairseq.documents.units import FRONT_MATTER, SHOWN, Document, Page, Part, Place, Unit
+from rnnsearch_fairseq.documents.units import BLANKS, FRONT_MATTER, SHOWN, Document, Page, Part, Place, Unit
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.text.markup import LETTER
 from rnnsearch_fairseq.text.passage import LEFT_CLASS
@@ -48,7 +48,6 @@ ATTRIBUTES = {"alt", "aria-label", "caption", "description", "label", "placehold
 NAMED = {*ATTRIBUTES, "charset", "content", "lang", "value", "xml:lang"}
 TITLES = {"dt", "h1", "h2", "h3", "h4", "h5", "h6"}
 NAME = re.compile(r"[a-z][\w.:-]+")
-BLANKS = re.compile("[\t\n\f\r ]+")
 TEMPLATE = re.compile(r"(\{\{[^{}\n]*\}\}|\{%[^%\n]*%\})")  # in which no sign is HTML's
 
 

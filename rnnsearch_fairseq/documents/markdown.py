@@ -224,10 +224,11 @@ def _read_blocks(page: Page, lines: list[Line], is_mdx: bool, slugs: Counter[str
             yield from _read_text(page, events, inside, slugs, "TableRow" in inside and column in named, is_hugo)
         if name == "CodeBlock" and kind == "Start":
             del components[bisect_left(components, (start,)) : bisect_left(components, (end,))]
-            place = slice(bisect_right(starts, span["start"]) - 1, bisect_left(starts, span["end"]))
-            inner = _without_indent(lines[place], readable[place])
-            if is_mdx and value[name] == "Indented" and inner != lines[place]:
-                yield from _read_blocks(page, inner, is_mdx, slugs)
+            if is_mdx and value[name] == "Indented":
+                place = slice(bisect_right(starts, span["start"]) - 1, bisect_left(starts, span["end"]))
+                inner = _without_indent(lines[place], readable[place])
+                if inner != lines[place]:
+                    yield from _read_blocks(page, inner, is_mdx, slugs)
         if name == "Table":
             named.clear()
         elif name == "TableCell":
@@ -275,9 +276,9 @@ def _read_text(
         ids = [*dict.fromkeys(_find_ids(text, slugs))]
         if b"#" not in attributes and b"](#tab/" not in whole:
             around = ("", f" {{#{ids[0]}}}") if is_hugo else ("".join(f'<a id="{name}"></a>' for name in ids), "")
-    may_be_name = text.endswith("/") or not inside.isdisjoint(["Heading", "DefinitionListTitle"])
-    is_name = (VALUE if in_names else NAME).fullmatch(text) is not None and (in_names or may_be_name)
-    if not is_name and any(LETTER.search(part.shown) for part in parts if not part.tag):
+    may_be_name = in_names or text.endswith("/") or not inside.isdisjoint(["Heading", "DefinitionListTitle"])
+    name = VALUE if in_names else NAME
+    if not (may_be_name and name.fullmatch(text)) and any(LETTER.search(part.shown) for part in parts if not part.tag):
         yield page.make_unit((start, end), parts, HALVE_STARS if is_doubled else str, around)
 
 

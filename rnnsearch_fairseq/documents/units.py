@@ -16,6 +16,7 @@ FRONT_MATTER = re.compile(
     rb"""(?ms)(?:\xef\xbb\xbf)?(?:(---|\+\+\+)[ \t]*\r?\n(?=[\w"'\[#]).*?^\1[ \t\r]*$"""
     rb"""|(?:[A-Z]\w*:[ \t][^\n]*\n){2,}(?=\r?\n))"""
 )
+BLANKS = re.compile("[\t\n\f\r ]+")  # of HTML and XML; XML cannot have the form feed
 SHOWN = re.compile(r"(<[^<>]*>|&[^&;\s]*;|\n)")  # the form of a tag, of a reference and of a hard line break
 WRONG_TAGS = "its translation lacks or adds tags, or has them in another order"
 Place = tuple[int, int]  # where a part of a page begins and ends, in bytes

@@ -15,13 +15,12 @@ from translate.storage.ts2 import tsfile
 from translate.storage.xliff import Xliff1File
 from translate.storage.xliff2 import Xliff2File
 
-from rnnsearch_fairseq.documents.units import SHOWN, WRONG_TAGS, Document, Part, Unit, place_tags
+from rnnsearch_fairseq.documents.units import BLANKS, SHOWN, WRONG_TAGS, Document, Part, Unit, place_tags
 from rnnsearch_fairseq.text.language import language_code
 
 UNFINISHED = "new", "initial", "needs-"  # how those states of XLIFF begin that ask for a translator
 CODE = {"x", "ph", "bpt", "ept", "it", "bx", "ex", "sc", "ec", "cp", "sm", "em"}  # elements that hold no text
 NAMESPACE = re.compile(r' xmlns(?::[\w.-]+)?="[^"]*"')
-BLANKS = re.compile("[\t\n\r ]+")
 
 
 class _QtFile(tsfile):

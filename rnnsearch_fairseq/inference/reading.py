@@ -77,8 +77,8 @@ class PieceReader:
         """The first word that the translation keeps, if any, and other readings of the source.
 
         If there is such a word, one reading has it with a small letter. If the translation has a fault, one reading has
-        other subwords, one keeps the words for which the model wrote a symbol of markup, and one is the source itself,
-        which a wider beam may translate better.
+        other subwords, and one is the source itself, which a wider beam may translate better. If the likeliest
+        translation has lost names, one reading keeps them.
         """
         if source.piece is None or source.tree is not None:
             return "", []

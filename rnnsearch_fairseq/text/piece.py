@@ -209,7 +209,7 @@ class Piece:
         return text[: letter.start()] + self._label + text[letter.start() :] if letter else text
 
     def _with_first_letter(self, text: str) -> str:
-        """The text with its first letter as that of the source.
+        """Write the first letter of the text as a capital or a small letter, as the source has it.
 
         Both must begin with a word, or with equally many spans before the first word. A title always has a capital, and
         so has a text that begins with a name.

@@ -1,8 +1,8 @@
-"""Which encoders and decoders run in their fused form: only those that consist of the classes in ``PARTS``, unchanged.
+"""Say which encoders and decoders run in their fused form.
 
-Any other class, a subclass too, may compute something else, and so may a function that was edited or replaced. Then an
-encoder or decoder runs through the readable ``step`` and ``scan``, in training and in a search: slower, but as it is
-written.
+All their parts are of the classes in ``PARTS``, and nobody has changed a function in ``REPLACED``. Any other class, a
+subclass too, may compute something else, and so may a changed function. Then an encoder or decoder runs through the
+readable ``step`` and ``scan``, in training and in a search: slower, but as it is written.
 """
 
 import inspect
