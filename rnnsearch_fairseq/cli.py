@@ -19,7 +19,7 @@ GROUPS = {
         "translate": ("documents.translate:main", "translate text and documents"),
         "serve": ("serve.server:main", "serve a translation page and a JSON API"),
         "score": ("inference.score:main", "compute log-probabilities and attention of given translations"),
-        "plot": ("plots.alignment:main", "plot the alignment of a sentence (Bahdanau et al., Figure 3)"),
+        "plot": ("plots:main", "plot the alignment of a sentence (Bahdanau et al., Figure 3)"),
         "info": ("inference.export:print_info", "print what a model is"),
     },
     "Train a model": {

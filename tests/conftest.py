@@ -3,7 +3,6 @@
 import logging
 import random
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -53,12 +52,16 @@ def warned(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
 
 
 @pytest.fixture
-def figures(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
-    """The figures of matplotlib that were drawn and are closed after the test."""
-    from matplotlib import pyplot as plt
+def figures(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The figures of matplotlib that are written."""
+    from matplotlib.figure import Figure
 
-    closed: list[Any] = []
-    with monkeypatch.context() as patched:
-        patched.setattr(plt, "close", closed.append)
-        yield closed
-    plt.close("all")
+    written: list[Any] = []
+    save = Figure.savefig
+
+    def record(figure: Figure, *args: Any, **options: Any) -> None:
+        written.append(figure)
+        save(figure, *args, **options)
+
+    monkeypatch.setattr(Figure, "savefig", record)
+    return written

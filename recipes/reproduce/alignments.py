@@ -22,7 +22,7 @@ from recipes.grammar.lexicon import ADJECTIVES, NOUNS
 from recipes.reproduce.document import Section, missing, table
 from recipes.reproduce.runs import DATA, GOLD, LINKS, SCORES, BahdanauRuns
 from recipes.reproduce.systems import Links
-from rnnsearch_fairseq.text.words import merge_pieces
+from rnnsearch_fairseq.text.codec import merge_pieces
 
 WITHOUT_ALIGNMENT = "RNNencdec"
 MOST_FREQUENT = 10  # pairs of words

@@ -10,11 +10,13 @@ from math import inf, isnan, nan
 from pathlib import Path
 from typing import NamedTuple
 
+from matplotlib.figure import Figure
+
 from recipes.reproduce.bleu import scored_by_bleu
 from recipes.reproduce.curve import LINES, MARKERS, draw_legend
 from recipes.reproduce.document import table
 from recipes.reproduce.systems import TestSet, Translations
-from rnnsearch_fairseq.plots.picture import plt, write_picture
+from rnnsearch_fairseq.plots import write_picture
 
 WIDTH = 10  # words of a bin
 MAX_TICKS = 15
@@ -75,7 +77,8 @@ def plot_by_length(bins: Sequence[Bin], systems: Sequence[str], picture: Path) -
     width = bins[0].last - bins[0].first + 1
     ends = [bin.first + width - 1 for bin in bins]  # where the last bin is open, too
     middles = [(bin.first + end) / 2 for bin, end in zip(bins, ends)]
-    figure, axes = plt.subplots(figsize=(7, 4.5))
+    figure = Figure(figsize=(7, 4.5))
+    axes = figure.subplots()
     for number, name in enumerate(systems):
         style = {"linestyle": LINES[number % len(LINES)], "marker": MARKERS[number % len(MARKERS)]}
         style |= {"color": f"C{number}", "label": name, "markersize": 5}

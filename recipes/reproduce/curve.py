@@ -13,13 +13,14 @@ from pathlib import Path
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator
 
 from recipes.reproduce.epochs import Lines, read_kinds
 from rnnsearch_fairseq.command_line import make_parser, program
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.output import check_not_input
-from rnnsearch_fairseq.plots.picture import plt, write_picture
+from rnnsearch_fairseq.plots import write_picture
 
 LINES = ("-", "--", "-.", ":")
 MARKERS = "osD^vP"
@@ -53,7 +54,8 @@ def _hours(updates: Sequence[int], trained: Lines) -> list[float]:
 
 def plot_curves(paths: Sequence[Path], measure: str, timed: bool, picture: Path) -> None:
     """Draw the curves of these logs to ``picture``."""
-    figure, axes = plt.subplots(figsize=(7, 4.5))
+    figure = Figure(figsize=(7, 4.5))
+    axes = figure.subplots()
     for number, path in enumerate(paths):
         train, dev = read_curves(path, MEASURES[measure], timed)
         if not dev[0]:

@@ -42,7 +42,7 @@ from rnnsearch_fairseq.corpus.rows import add_languages
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.inference.aligned_pairs import read_scores
 from rnnsearch_fairseq.output import open_output
-from rnnsearch_fairseq.plots.alignment import plot_alignment
+from rnnsearch_fairseq.plots import plot_alignment
 
 # Figure 3 shows the paper's model or, of those with alignments, the next of these, or else the first other one.
 BEST = ("RNNsearch-50", "RNNsearch-50⋆", "RNNsearch-30")

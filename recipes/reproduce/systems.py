@@ -12,8 +12,8 @@ import numpy as np
 
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.inference.aligned_pairs import read_scores
+from rnnsearch_fairseq.text.codec import END, merge_pieces
 from rnnsearch_fairseq.text.lines import read_rows
-from rnnsearch_fairseq.text.words import END, merge_pieces
 
 Links = set[tuple[int, int]]  # source word, target word, from 0
 LINK = re.compile(r"([0-9]{1,9})-([0-9]{1,9})")

@@ -16,8 +16,7 @@ from rnnsearch_fairseq.command_line import program
 from rnnsearch_fairseq.errors import InputError, quote
 from rnnsearch_fairseq.inference.aligned_pairs import AlignedPair, read_scores
 from rnnsearch_fairseq.modules.forest import Tree
-from rnnsearch_fairseq.plots.alignment import choose_pair, parse_arguments
-from rnnsearch_fairseq.plots.picture import draw_matrix, write_picture
+from rnnsearch_fairseq.plots import choose_pair, draw_matrix, parse_arguments, write_picture
 
 DRAWN_WORDS = 12  # at most, in the sentence that is drawn by default
 MAX_LABEL = 30

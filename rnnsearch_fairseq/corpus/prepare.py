@@ -37,7 +37,7 @@ from rnnsearch_fairseq.text.codec import TextCodec
 from rnnsearch_fairseq.text.language import check_language
 from rnnsearch_fairseq.text.lines import check_rereadable, read_pairs
 from rnnsearch_fairseq.text.markup import SYMBOLS, has_code, known_characters, mask_pair
-from rnnsearch_fairseq.text.preparation import Preparation, pack_words, write_preparations
+from rnnsearch_fairseq.text.preparation import Preparation, list_words, write_preparations
 from rnnsearch_fairseq.text.sentences import lacks_blanks
 from rnnsearch_fairseq.text.terms import NO_TERMS, Terms
 
@@ -99,7 +99,7 @@ def prepare(
             pairs = _encode_on_all_cores(pairs, subwords, languages, f"{part}, subwords")
         write_rows(texts_of(out / part, *languages), pairs)
     prepared = replace(words, bpe=subwords.bpe, sentencepiece=subwords.sentencepiece)
-    packed = [pack_words(pair[side] for pair in tokens["train"]) if words.markup else None for side in (0, 1)]
+    packed = [list_words(pair[side] for pair in tokens["train"]) if words.markup else None for side in (0, 1)]
     write_preparations(out, {language: replace(prepared, words=own) for language, own in zip(languages, packed)})
     return len(tokens["train"]), prepared
 
@@ -112,12 +112,14 @@ def prepare_as(model: Member, parts: Mapping[str, Sequence[Pair]], out: Path, te
     codecs = [*map(TextCodec, text.preparations, text.languages, (text.vocabularies[0], None))]
     known = known_characters(text.vocabularies[0].symbols)
     for part, pairs in parts.items():
+        if not pairs:
+            raise InputError(f"{part}: no pair is left; give more text")
         write_rows(texts_of(out / part, *text.languages), _encode(pairs, *codecs, known, terms))
         print(f"{part}: {len(pairs):,} pairs, cut into the model's subwords")
     preparations = list[Preparation]()
     for side, preparation in enumerate(text.preparations):
         if (known_words := preparation.known_words()) is not None:
-            words = pack_words((pair[side] for pair in parts["train"]), known_words)
+            words = list_words((pair[side] for pair in parts["train"]), known_words)
             preparation = replace(preparation, words=words)
         preparations.append(preparation)
     write_preparations(out, dict(zip(text.languages, preparations)))

@@ -49,6 +49,8 @@ NAMED = {*ATTRIBUTES, "charset", "content", "lang", "value", "xml:lang"}
 TITLES = {"dt", "h1", "h2", "h3", "h4", "h5", "h6"}
 NAME = re.compile(r"[a-z][\w.:-]+")
 TEMPLATE = re.compile(r"(\{\{[^{}\n]*\}\}|\{%[^%\n]*%\})")  # in which no sign is HTML's
+SCRIPT = re.compile(r"<([%?])(?:(?!\1>|<[%?]).)*\1>", re.DOTALL)  # of ERB, EJS and PHP
+NO_ANGLES = str.maketrans("<>", "xx")
 
 
 def read_html(content: bytes) -> Document:
@@ -67,7 +69,9 @@ def html_units(page: Page, place: Place, is_page: bool = False) -> Iterator[Unit
     # Latin-1 has a character for each byte, and HTML's signs are those of ASCII. turbohtml reads all ends of lines as
     # "\n", and its tokenizer passes over "</>".
     text = page.content[slice(*place)].decode("latin-1")
-    text = text.replace("\r\n", " \n").replace("\r", "\n").replace("</>", "<!>").replace("<%", "<?")
+    text = text.replace("\r\n", " \n").replace("\r", "\n").replace("</>", "<!>")
+    text = SCRIPT.sub(lambda script: f"<?{script[0][2:-1].translate(NO_ANGLES)}>", text).replace("<%", "<?")
+    text = TEMPLATE.sub(lambda template: template[0].translate(NO_ANGLES), text)
     _check_tags(text, is_page)
     kept, last = dict[int, int](), 0  # where elements that are not translated begin and end
     # Elements that do not matter here are left out, since each takes memory.

@@ -117,7 +117,7 @@ def translate_documents(translator: Translator, data: Path, out: Path) -> None:
         raise InputError(f"{existing}: is there already, perhaps with reviewed text; remove it, or give another output")
     documents = _read(paths, data, *translator.languages)
     texts = (text for document in documents.values() for unit in document.units for text in unit.sources)
-    if names := find_names(texts, translator.languages[0]):
+    if translator.reader.masks and (names := find_names(texts, translator.languages[0])):
         print(f"names that stay as they are (--terms FILE can change this): {', '.join(names)}", file=sys.stderr)
         translator.reader = replace(translator.reader, terms=translator.reader.terms.with_names(names))
     copied = Counter(path.suffix or path.name for path in paths if path not in documents)

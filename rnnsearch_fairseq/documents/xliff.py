@@ -1,6 +1,5 @@
 """Read XLIFF and TS files; the tags in a text are a part of it."""
 
-import re
 from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
 from functools import partial
@@ -20,7 +19,6 @@ from rnnsearch_fairseq.text.language import language_code
 
 UNFINISHED = "new", "initial", "needs-"  # how those states of XLIFF begin that ask for a translator
 CODE = {"x", "ph", "bpt", "ept", "it", "bx", "ex", "sc", "ec", "cp", "sm", "em"}  # elements that hold no text
-NAMESPACE = re.compile(r' xmlns(?::[\w.-]+)?="[^"]*"')
 
 
 class _QtFile(tsfile):
@@ -144,8 +142,10 @@ def _read(element: Any, preserve: bool) -> tuple[str, list[Part]]:
 def _parts(element: Any) -> Iterator[Part]:
     yield Part(element.text or "", "")
     for child in element:
-        xml = NAMESPACE.sub("", etree.tostring(child, encoding="unicode", with_tail=False))
-        begin = xml.partition(">")[0]
+        begin, sign, rest = etree.tostring(child, encoding="unicode", with_tail=False).partition(">")
+        for name in _names(element):  # lxml writes all that are in scope into the first tag
+            begin = begin.replace(name, "")
+        xml = begin + sign + rest
         name = begin[1:].partition(" ")[0]
         if not isinstance(child.tag, str):  # a comment
             pass
@@ -156,6 +156,11 @@ def _parts(element: Any) -> Iterator[Part]:
             yield from _parts(child)
             yield Part(f"</{name}>", f"</{name}>", f"/{name}")
         yield Part(child.tail or "", "")
+
+
+def _names(element: Any) -> list[str]:
+    """The declarations of the namespaces of an element."""
+    return [f" xmlns{':' * bool(name)}{name or ''}={quoteattr(uri)}" for name, uri in element.nsmap.items()]
 
 
 def _is_kept(element: Any) -> bool:
@@ -184,7 +189,7 @@ def _fill(tags: Sequence[Part], place: Callable[[], list[Any]], mark: Callable[[
     if written is None:
         return WRONG_TAGS
     for element in place():
-        names = "".join(f" xmlns{(name and f':{name}') or ''}={quoteattr(uri)}" for name, uri in element.nsmap.items())
-        _replace_inside(element, etree.fromstring(f"<target{names}>{''.join(written)}</target>"))
+        made = f"<target{''.join(_names(element))}>{''.join(written)}</target>"
+        _replace_inside(element, etree.fromstring(made))
     mark()
     return ""

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from rnnsearch_fairseq.errors import InputError, quote
+from rnnsearch_fairseq.text.codec import END, merge_pieces
 from rnnsearch_fairseq.text.lines import open_bytes
-from rnnsearch_fairseq.text.words import END, merge_pieces
 
 UNKNOWN = "<unk>"  # in place of each word that the model does not know
 
@@ -70,7 +70,12 @@ class AlignedPair:
 
         End-of-sentence is the last of both. The weights of a source word's pieces are added (they share one unit of
         attention); those of a target word's are averaged (each has a unit of its own). So every row still sums to one.
+
+        Raises:
+            InputError: the model has no attention.
         """
+        if self.weights is None:
+            raise InputError("the model has no alignment (RNNencdec, --context last); load one of RNNsearch")
         (source, source_owner), (target, target_owner) = merge_pieces(self.source), merge_pieces(self.target)
         by_word = np.zeros((len(target), len(source)))
         np.add.at(by_word, (np.array(target_owner)[:, None], np.array(source_owner)[None]), self.weights.numpy())

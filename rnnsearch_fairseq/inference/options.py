@@ -55,6 +55,8 @@ def load_with_replacements(args: argparse.Namespace) -> Translator:
     if args.replace_unknown is not None:
         translator.dictionary = read_dictionary(Path(args.replace_unknown)) if args.replace_unknown else {}
     if args.terms is not None:
+        if not translator.reader.masks:
+            raise InputError("--terms: the model was trained on text without symbols for markup, so it cannot keep words")
         translator.reader = replace(translator.reader, terms=Terms.read(args.terms))
     if not translator.has_attention and (translator.dictionary is not None or getattr(args, "alignments", None)):
         raise InputError("the model has no alignment (RNNencdec); leave out --replace-unknown and --alignments")

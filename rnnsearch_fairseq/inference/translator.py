@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from functools import partial
 from itertools import chain, islice
-from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,14 +22,13 @@ from rnnsearch_fairseq.modules.forest import build_forest
 from rnnsearch_fairseq.modules.symbols import PAD, UNK
 from rnnsearch_fairseq.modules.tree_lstm import Forest
 from rnnsearch_fairseq.search import MAX_BEAM, BeamSearch, Hypothesis, OnStep, SearchModel, SearchOptions, make_search
-from rnnsearch_fairseq.text.codec import TextCodec
+from rnnsearch_fairseq.text.codec import END, TextCodec
 from rnnsearch_fairseq.text.markup import LETTER, known_characters, mask
 from rnnsearch_fairseq.text.passage import Passage
 from rnnsearch_fairseq.text.piece import NO_WORD, Piece, Reader
 from rnnsearch_fairseq.text.preparation import WORD, Preparation
 from rnnsearch_fairseq.text.sentences import combine
 from rnnsearch_fairseq.text.trees import NO_PARSE, read_parse
-from rnnsearch_fairseq.text.words import END
 
 logger = logging.getLogger(__name__)
 
@@ -299,7 +297,7 @@ class Translator:
     def _choose(self, source: Source, pairs: Iterable[AlignedPair], nbest: int) -> list[AlignedPair]:
         pairs = iter(pairs)
         first = next(pairs)
-        ranked = source.piece.choose(chain([first], pairs), nbest, attrgetter("text"))
+        ranked = source.piece.choose(chain([first], pairs), nbest)
         names = find_lost_names(first)
         return [replace(pair, faults=faults, lost_names=names) for pair, faults in ranked]
 

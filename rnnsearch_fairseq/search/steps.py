@@ -163,11 +163,11 @@ class BeamSearch:
                 log_probs[:, UNK].sub_(options.unkpen)
             must_end = [beam.must_end(step) for beam in live]
             if any(must_end):
-                ending = send(_repeat(must_end, sizes), batch.device)
+                ending = send(np.repeat(must_end, sizes), batch.device)
                 log_probs[ending, :EOS] = log_probs[ending, EOS + 1 :] = -math.inf
             end_terms = [beam.end_term(step) for beam in live]
             if any(end_terms):
-                log_probs[:, EOS].add_(send(_repeat(end_terms, sizes), batch.device).to(log_probs.dtype))
+                log_probs[:, EOS].add_(send(np.repeat(end_terms, sizes), batch.device).to(log_probs.dtype))
             count = max(beam.candidates_per_row * beam.width for beam in live)
             best = best_continuations(log_probs, send(totals, batch.device).to(log_probs.dtype), sizes, count)
             continued = [beam.advance(candidates, step) for beam, candidates in zip(live, best)]
@@ -217,11 +217,6 @@ def best_continuations(log_probs: Tensor, totals: Tensor, sizes: Sequence[int], 
         raise InputError("the model's scores are not numbers: its training has diverged; give another checkpoint")
     continuations = (zip(*values) for values in zip(sums, parents, words))
     return [[candidate for candidate in found if candidate[0] > -math.inf] for found in continuations]
-
-
-def _repeat(values: Sequence[Any], sizes: Sequence[int]) -> list[Any]:
-    """The value of each row, from the value and the number of rows of each sentence."""
-    return [value for value, size in zip(values, sizes) for _ in range(size)]
 
 
 @torch.inference_mode(False)  # the callers may change the tensors

@@ -7,10 +7,12 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from rnnsearch_fairseq.errors import InputError, quote
-from rnnsearch_fairseq.text.lines import BPE_MARK
 from rnnsearch_fairseq.text.preparation import Preparation
 from rnnsearch_fairseq.text.vocabulary import Vocabulary
 
+BPE_MARK = "@@"  # subword-nmt writes it at the end of a piece if the next piece continues the word
+WORD_MARK = "▁"  # sentencepiece writes it at the beginning of a word
+END = "</s>"
 INVISIBLE = re.compile("[\ufeff\u00ad]")  # byte order marks and soft hyphens
 
 
@@ -94,5 +96,23 @@ def _subwords(preparation: Preparation) -> tuple[Callable[..., list[str]], Calla
             except (UnicodeError, RuntimeError) as error:  # half of a character, or damage that shows only now
                 raise InputError(f"sentencepiece cannot split the text ({quote(error)}); mend the text") from error
 
-        return encode, lambda words: "".join(words).replace("▁", " ").split()
+        return encode, lambda words: "".join(words).replace(WORD_MARK, " ").split()
     return lambda text, cut=0: text.split(), list
+
+
+def merge_pieces(pieces: Sequence[str]) -> tuple[list[str], list[int]]:
+    """Join pieces of BPE (``hel@@ lo``) or sentencepiece (``▁hel lo``) to words; end-of-sentence is a word.
+
+    Returns:
+        The words, and for each piece the index of its word.
+    """
+    words: list[str] = []
+    owner = []
+    is_sentencepiece = any(piece.startswith(WORD_MARK) for piece in pieces)
+    for piece, before in zip(pieces, ["", *pieces]):
+        begins = piece.startswith(WORD_MARK) if is_sentencepiece else not before.endswith(BPE_MARK)
+        if begins or not words or piece == END:
+            words.append("")
+        words[-1] += piece.removeprefix(WORD_MARK) if is_sentencepiece else piece.removesuffix(BPE_MARK)
+        owner.append(len(words) - 1)
+    return words, owner

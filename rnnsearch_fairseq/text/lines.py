@@ -14,7 +14,6 @@ from rnnsearch_fairseq.errors import InputError, quote
 
 MAX_LINE_BYTES = 1 << 20  # so that one line of a small packed file cannot fill the memory
 LINE_ENDS = "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"  # as str.splitlines sees them
-BPE_MARK = "@@"  # subword-nmt writes it at the end of a piece if the next piece continues the word
 
 
 @contextmanager

@@ -246,21 +246,18 @@ class Piece:
 
         return TERM.sub(write, text) if len(titles) == len(names) else text
 
-    def choose(
-        self, translations: Iterable[Any], nbest: int = 1, text: Callable[[Any], str] = str
-    ) -> list[tuple[Any, list[str]]]:
+    def choose(self, translations: Iterable[Any], nbest: int = 1) -> list[tuple[Any, list[str]]]:
         """The ``nbest`` translations with the fewest faults, and their faults; faults of spans count first.
 
-        Of two with one text, the first is taken. With as many faults, translations stay in their order. With ``nbest``
-        1, the first translation without a fault is taken.
-        ``text`` is the text of a translation.
+        Of two with one ``text``, the first is taken. With as many faults, translations stay in their order. With
+        ``nbest`` 1, the first translation without a fault is taken.
         """
         rated, seen = [], set()
         for translation in translations:
-            if (written := text(translation)) in seen:
+            if translation.text in seen:
                 continue
-            seen.add(written)
-            spans, others = self.find_faults(written)
+            seen.add(translation.text)
+            spans, others = self.find_faults(translation.text)
             rated.append((len(spans), len(others), translation, spans + others))
             if nbest == 1 and not spans + others:
                 break
@@ -301,8 +298,10 @@ class Piece:
                 yield fault
         if (repeated := REPEATED.search(text)) and not REPEATED.search(self._plain):
             yield f"repeats {repeated[1]}"
-        if (echoed := ECHOED.search(text)) and _has_different_words(self._plain):
-            yield f"repeats {echoed[1]}"
+        if echoed := ECHOED.search(text):
+            beginnings = [word[:5].lower() for word in WORD.findall(self._plain)]
+            if len({*beginnings}) == len(beginnings):
+                yield f"repeats {echoed[1]}"
         for name, words in ELEMENT.findall(text):
             if name in EMPHASIS and words.islower() and (name, words) in ELEMENT.findall(self._plain):
                 yield f"does not translate '{words}' in <{name}>"
@@ -315,11 +314,6 @@ class Piece:
             for word in dict.fromkeys(WORD.findall(text)):
                 if word.lower() not in known and own.isdisjoint([word.lower(), f"{word.lower()}s"]):
                     yield f"has a word that the training text lacks: {word}"
-
-
-def _has_different_words(text: str) -> bool:
-    beginnings = [word[:5].lower() for word in WORD.findall(text)]
-    return len({*beginnings}) == len(beginnings)
 
 
 def _numbers(text: str) -> list[str]:

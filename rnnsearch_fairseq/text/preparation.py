@@ -2,9 +2,9 @@
 
 On disk it is ``preparation.json``, an object that maps each language to its options. The options ``bpe``,
 ``sentencepiece`` and ``words`` name a file beside it: subword-nmt's merges, sentencepiece's model, or the words of the
-training text, packed by gzip, one a line. ``rnnsearch prepare`` writes these files. For text that other programs
-prepared, write them by hand: ``{"en": {"tokenizer": "moses", "lowercase": true, "bpe": "bpe.codes"}, "ja": {}}``. A
-training looks for them in its data folder and then in the folder above, and its checkpoints contain them.
+training text, one a line. ``rnnsearch prepare`` writes these files. For text that other programs prepared, write them
+by hand: ``{"en": {"tokenizer": "moses", "lowercase": true, "bpe": "bpe.codes"}, "ja": {}}``. A training looks for them
+in its data folder and then in the folder above, and its checkpoints contain them.
 """
 
 import base64
@@ -12,7 +12,6 @@ import gzip
 import json
 import os
 import re
-import zlib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -28,7 +27,6 @@ from rnnsearch_fairseq.text.lines import open_bytes
 RECORD = "preparation.json"
 SUBWORDS = ("bpe", "sentencepiece")
 FILES = {"bpe": "codes", "sentencepiece": "model", "words": "gz"}  # the endings of the files
-BINARY = ("sentencepiece", "words")
 WORD = re.compile(r"[^\W\d_]{4,}")  # shorter ones are not checked
 KNOWN_WORDS = 200_000  # the number of words that are stored, the most frequent words
 MAX_WORDS_BYTES = 1 << 24
@@ -46,9 +44,9 @@ class Preparation:
         markup: symbols stand for markup (:mod:`~rnnsearch_fairseq.text.markup`) while the model translates.
         bpe: the text of subword-nmt's file of merges.
         sentencepiece: the content of sentencepiece's file of a model.
-        words: the words of the training text in small letters, packed by `pack_words`. A model of subwords sometimes
-            writes words that do not exist, and changes names that are new to it; the lists of both languages show
-            which.
+        words: the words of the training text in small letters, as `list_words` writes them. A model of subwords
+            sometimes writes words that do not exist, and changes names that are new to it; the lists of both languages
+            show which.
     """
 
     tokenizer: str | None = field(default=None, metadata={"choices": (None, "moses")})
@@ -58,7 +56,7 @@ class Preparation:
     markup: bool = False
     bpe: str | None = field(default=None, repr=False)
     sentencepiece: bytes | None = field(default=None, repr=False)
-    words: bytes | None = field(default=None, repr=False)
+    words: str | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         check_fields(self, str)
@@ -70,30 +68,31 @@ class Preparation:
 
     def known_words(self) -> frozenset[str] | None:
         """The words of the training text; None: they are not known."""
-        if self.words is None:
-            return None
-        try:
-            return frozenset(gzip.open(BytesIO(self.words)).read(MAX_WORDS_BYTES).decode().split())
-        except (OSError, EOFError, ValueError, zlib.error) as error:
-            raise InputError(f"the words of a preparation are damaged ({quote(error)}); {PREPARE}") from error
+        return None if self.words is None else frozenset(self.words.split())
 
     def to_record(self) -> dict[str, Any]:
-        """All options as values for JSON; sentencepiece's model and the words in Base64."""
-        record = {**vars(self)}
-        return record | {name: record[name] and base64.b64encode(record[name]).decode() for name in BINARY}
+        """All options as values for JSON: sentencepiece's model, and the words packed by gzip, in Base64."""
+        record, words = {**vars(self)}, self.words and gzip.compress(self.words.encode(), mtime=0)
+        contents = {"sentencepiece": self.sentencepiece, "words": words}
+        return record | {name: content and base64.b64encode(content).decode() for name, content in contents.items()}
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> "Preparation":
-        """The inverse of :meth:`to_record`; a ValueError or TypeError if an option is unknown or its value wrong."""
-        packed = {name: record[name] for name in BINARY if record.get(name) is not None}
-        return cls(**record | {name: base64.b64decode(text, validate=True) for name, text in packed.items()})
+        """The inverse of :meth:`to_record`; any error if an option is unknown, or its value wrong or damaged."""
+        options = {**record}
+        for name in ("sentencepiece", "words"):
+            if (packed := options.get(name)) is not None:
+                options[name] = base64.b64decode(packed, validate=True)
+        if options.get("words") is not None:
+            options["words"] = gzip.open(BytesIO(options["words"])).read(MAX_WORDS_BYTES).decode()
+        return cls(**options)
 
 
-def pack_words(lines: Iterable[str], more: Iterable[str] = ()) -> bytes:
-    """Pack the most frequent words of a text, and ``more``, for `Preparation.words`."""
+def list_words(lines: Iterable[str], more: Iterable[str] = ()) -> str:
+    """The most frequent words of a text, and ``more``, one a line, for `Preparation.words`."""
     counts = Counter(word for line in lines for word in WORD.findall(line.lower()))
     words = {*more, *(word for word, _ in counts.most_common(KNOWN_WORDS))}
-    return gzip.compress("\n".join(sorted(words)).encode(), mtime=0)
+    return "\n".join(sorted(words))
 
 
 def write_preparations(folder: Path, preparations: Mapping[str, Preparation]) -> None:
@@ -134,7 +133,7 @@ def _read_preparation(folder: Path, options: Mapping[str, Any]) -> Preparation:
     for kind in FILES:
         if (name := options.get(kind)) is not None:
             with open_bytes(folder / name) as file:
-                contents[kind] = file.read().decode() if kind == "bpe" else file.read()
+                contents[kind] = file.read() if kind == "sentencepiece" else file.read().decode()
     return Preparation(**{**options, **contents})
 
 

@@ -1,6 +1,7 @@
 """``rnnsearch prepare --from``: text of one's own for a training that goes on from a trained model."""
 
 import base64
+import gzip
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from rnnsearch_fairseq.inference.export import export
 from rnnsearch_fairseq.inference.loading import Usage, load_members
 from rnnsearch_fairseq.modules.config import RNNsearchConfig
 from rnnsearch_fairseq.modules.rnnsearch import ARCHITECTURES
-from rnnsearch_fairseq.text.preparation import pack_words, read_preparations
+from rnnsearch_fairseq.text.preparation import read_preparations
 from rnnsearch_fairseq.text.settings import unpack_record
 from tests import trained
 from tests.corpus.builders import LANGUAGES, parse, run_script, write_tsv
@@ -47,7 +48,7 @@ def test_text_is_prepared_as_the_models(tmp_path: Path, folder: Path, run: Any) 
 def test_characters_that_the_model_does_not_know_are_masked(tmp_path: Path, run: Any) -> None:
     folder = trained.train(tmp_path / "run", share_decoder_input_output_embed=True)
     state = torch.load(folder / "checkpoints/checkpoint_best.pt", weights_only=True)
-    more = {"markup": True, "words": base64.b64encode(pack_words(["known"])).decode()}
+    more = {"markup": True, "words": base64.b64encode(gzip.compress(b"known")).decode()}
     before = unpack_record(state["model"]["_extra_state"])["preparations"]
     trained.change_text(state, preparations=[preparation | more for preparation in before])
     torch.save(state, folder / "checkpoints/checkpoint_best.pt")

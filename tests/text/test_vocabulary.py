@@ -7,8 +7,8 @@ from fairseq.data import Dictionary
 
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.modules.symbols import EOS, UNK
+from rnnsearch_fairseq.text.codec import merge_pieces
 from rnnsearch_fairseq.text.vocabulary import SPECIAL, Vocabulary
-from rnnsearch_fairseq.text.words import merge_pieces
 
 LINES = "the 9\ncafé 7\n\u3042\u00a0b 3\n▁x@@ 1\nmadeupword0000 0\n"
 

@@ -7,17 +7,49 @@ rows are target words. Black is the weight 0, and white is the weight 1.
 """
 
 import argparse
+import html
 from collections.abc import Iterable
 from pathlib import Path
 
+import matplotlib
 import numpy as np
+from matplotlib import font_manager
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from rnnsearch_fairseq.command_line import make_parser
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.inference.aligned_pairs import UNKNOWN, AlignedPair, read_scores
-from rnnsearch_fairseq.plots.picture import draw_matrix, write_picture
 
 DRAWN_WORDS = 20  # at most, in the sentence that is drawn by default
+INCHES_PER_WORD = 0.32
+# Fonts for the characters that matplotlib's own lacks. Debian: apt-get install fonts-noto-cjk, fonts-noto-core.
+SCRIPTS = ("CJK JP", "Arabic", "Hebrew", "Devanagari", "Bengali", "Tamil", "Thai", "Georgian", "Armenian", "Khmer")
+FONTS = [*(f"Noto Sans {script}" for script in SCRIPTS), "IPAexGothic"]
+INSTALLED = {font.name for font in font_manager.fontManager.ttflist}
+matplotlib.rcParams["font.family"] = ["sans-serif", *(font for font in FONTS if font in INSTALLED)]
+
+
+def draw_matrix(across: list[str], down: list[str], weights: np.ndarray) -> tuple[Figure, Axes]:
+    """Draw ``weights`` ``(down, across)``, 0 black and 1 white, between labels above and on the left.
+
+    The figure is as large as the matrix: labels stand outside it, where :func:`write_picture` makes room for them.
+    """
+    figure = Figure(figsize=(INCHES_PER_WORD * len(across), INCHES_PER_WORD * len(down)))
+    axes = figure.add_axes((0, 0, 1, 1))
+    axes.imshow(weights, cmap="gray", vmin=0, vmax=1, aspect="equal")
+    axes.set_xticks(range(len(across)), map(html.unescape, across), rotation=90, parse_math=False)
+    axes.set_yticks(range(len(down)), map(html.unescape, down), parse_math=False)
+    axes.tick_params(length=0, top=True, labeltop=True, bottom=False, labelbottom=False)
+    return figure, axes
+
+
+def write_picture(figure: Figure, picture: Path) -> None:
+    """Write ``figure``, with all that was drawn outside it, as PNG, SVG or PDF by the file's ending."""
+    try:
+        figure.savefig(picture, dpi=150, bbox_inches="tight")
+    except (OSError, ValueError) as error:
+        raise InputError(f"{picture}: cannot be written ({error}); give another file, .png, .svg or .pdf") from error
 
 
 def plot_alignment(source: list[str], target: list[str], weights: np.ndarray, picture: Path) -> None:
