@@ -19,6 +19,7 @@ WINDOW, MAX_WINDOWS, MAX_ROWS = 50, 40, 500
 SHIFTS = (0, -1, 1, -2, 2, -3, 3)  # lines
 MAX_RISE = 0.4  # of the correlation after a shift
 MIN_CORRELATION = 0.1  # of the lengths, on average
+MAX_ODD_SHARE = 0.05  # of texts with signs of subwords
 MIN_NUMBERED = 8  # pairs of a window that have numbers on both sides; half of them should have one in common
 
 
@@ -27,6 +28,10 @@ def find_doubts(rows: Sequence[Row], languages: Sequence[str]) -> Iterator[str]:
     if doubt := find_misalignment(rows):
         yield doubt
     drawn = [rows[row] for row in np.linspace(0, len(rows) - 1, min(len(rows), MAX_ROWS)).astype(int)]
+    if sum("@@ " in side or "▁" in side for row in drawn for side in row) > MAX_ODD_SHARE * len(drawn):
+        yield "the text is cut into subwords, but translations are scored as whole words; give it without @@ and ▁"
+    if sum(len(side) > 1 and side[0] == side[-1] == '"' for row in drawn for side in row) > len(drawn):
+        yield "most texts stand in quotation marks, which are learnt, too; leave out the marks of a table"
     for lines, language in zip(zip(*drawn), languages):
         if doubt := find_other_languages(lines, language):
             yield f"{doubt}; compare -s and -t with the files"

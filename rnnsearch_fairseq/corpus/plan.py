@@ -8,13 +8,16 @@ from typing import Any
 from rnnsearch_fairseq.command_line import command_options
 from rnnsearch_fairseq.corpus.pairs import Pair
 from rnnsearch_fairseq.inference.loading import Member
+from rnnsearch_fairseq.text.language import language_code
 
 MANY_PAIRS = 1_000_000  # from here on, the first paper's own training
 FEW_PAIRS = 10_000
 SHORTLIST = 30_004  # the paper's 30,000 words, and fairseq's four symbols
 TERMS_FILE = "terms.txt"
+CARD = "card.md"  # the description of the model of --from, for that of the new model
 START = "start.pt"  # the model of --from, as a checkpoint
-WITHOUT_TOKENIZER = ("ja", "ko", "th")  # languages that sacrebleu cannot tokenize without more packages
+# Languages that sacrebleu cannot tokenize without more packages.
+WITHOUT_TOKENIZER = ("bo", "ja", "km", "ko", "lo", "my", "th", "yue")
 ADAM = [
     "--dropout {dropout} --readout-dropout {dropout} --word-dropout {word_dropout} --criterion smoothed_nll",
     "--label-smoothing 0.1 --optimizer adam --adam-betas '(0.9, 0.98)' --weight-decay 0.05 --lr {rate}",
@@ -23,8 +26,9 @@ ADAM = [
 ]
 SMALL_MODEL = ["--arch bahdanau_gru_small --task rnnsearch --update-word current --{sharing}", *ADAM]
 PAPER_MODEL = [
-    "--arch bahdanau_gru --task rnnsearch --pool-batches 20 --max-words 50",
+    "--arch bahdanau_gru --task rnnsearch --pool-batches 20 --max-words {longest}",
     "--criterion summed_nll --optimizer adadelta --clip-norm 1 --max-epoch 5",
+    "--save-interval-updates 1000 --keep-interval-updates 1",
 ]
 BASE_MODEL = [f"--arch rnnsearch --task rnnsearch --finetune-from-model {START}", *ADAM]
 
@@ -63,17 +67,21 @@ def plan_adaptation(pairs: int) -> Plan:
     return Plan(pairs, batch, 0.25, max(8 * batches, min(200, 20 * batches)), rate=rate, word_dropout=0.05)
 
 
-def make_script(languages: Pair, plan: Plan, joined: bool, base: Member | None = None, terms: bool = False) -> str:
+def make_script(
+    languages: Pair, plan: Plan, joined: bool, base: Member | None = None, terms: bool = False, lower: bool = False
+) -> str:
     """The script ``train.sh``.
 
     Args:
         joined: whether both languages have one dictionary.
         base: the model of ``--from``, whose options and search are kept.
         terms: whether `TERMS_FILE` lies beside the script.
+        lower: whether translations are in lower case.
     """
     source, target = languages
     sharing = "share-all-embeddings" if joined else "share-decoder-input-output-embed"
     numbers = vars(plan) | {"warmup": min(400, plan.updates // 5), "sharing": sharing}
+    numbers["longest"] = 100 if joined else 50  # subwords or words
     template = SMALL_MODEL if plan.pairs < MANY_PAIRS else PAPER_MODEL
     if base is not None:
         template, dictionaries = BASE_MODEL, ["--srcdict", f"dict.{source}.txt", "--tgtdict", f"dict.{target}.txt"]
@@ -84,8 +92,13 @@ def make_script(languages: Pair, plan: Plan, joined: bool, base: Member | None =
         if plan.pairs < MANY_PAIRS:  # words seen once become <unk>, so that it is learnt
             dictionaries += ["--thresholdsrc", 2, "--thresholdtgt", 2]
     model = [*shlex.split(" ".join(template).format(**numbers)), "--batch-size", plan.batch]
+    if plan.pairs < MANY_PAIRS:  # 20 to 40 times in all
+        interval = max(1, plan.updates * plan.batch // plan.pairs // 20)
+        model += ["--validate-interval", interval, "--save-interval", interval]
     sizes = {name: value for name, value in (vars(base.config) if base else {}).items() if "dropout" not in name}
     search = command_options((base and base.usage.search) or {"beam": 12})
+    codes = [*map(language_code, languages)]
+    tokens = ["--tokenize", "char"] if codes[1] in WITHOUT_TOKENIZER else ["-l", "-".join(codes)]
     settings = {
         "source": source,
         "target": target,
@@ -93,9 +106,9 @@ def make_script(languages: Pair, plan: Plan, joined: bool, base: Member | None =
         "base": START if base else "",
         "dictionaries": dictionaries,
         "model": model + command_options(sizes),
-        "search": search,
+        "usage": search + (["--card", CARD] if base and base.usage.description else []),
         "translate": search + (["--terms", TERMS_FILE] if terms else []),
-        "tokens": ["--tokenize", "char"] if target[:2] in WITHOUT_TOKENIZER else ["-l", f"{source}-{target}"],
+        "tokens": tokens + ["-lc"] * lower,
     }
     script = Path(__file__).with_name("train.sh").read_text(encoding="utf-8")
     head, body = script.split("# SETTINGS\n")

@@ -2,7 +2,8 @@
 
 DATA is two text files, where line N of the second translates line N of the first, or PO, XLIFF, TMX and .tsv files
 ("source TAB target"), or folders of these. The pairs are split at random into OUT/raw/{train,valid,test}.LANGUAGE. A
-folder with the files train.en, train.fr, valid.en and so on is split already. Words become sentencepieces or, from a
+folder with the files train.en, train.fr, valid.en and so on is split already, and its text is taken as it is. A .tsv
+file has no header and no quotation marks around its texts. Words become sentencepieces or, from a
 million pairs on, Moses tokens. OUT gets its files only when all is done.
 
   rnnsearch prepare corpus.en corpus.fr own -s en -t fr
@@ -26,7 +27,15 @@ from subword_nmt.learn_bpe import learn_bpe
 from rnnsearch_fairseq.command_line import count, make_parser
 from rnnsearch_fairseq.corpus.doubts import find_doubts
 from rnnsearch_fairseq.corpus.pairs import MAX_CHARACTERS, Pair, find_files
-from rnnsearch_fairseq.corpus.plan import MANY_PAIRS, START, TERMS_FILE, make_script, plan_adaptation, plan_training
+from rnnsearch_fairseq.corpus.plan import (
+    CARD,
+    MANY_PAIRS,
+    START,
+    TERMS_FILE,
+    make_script,
+    plan_adaptation,
+    plan_training,
+)
 from rnnsearch_fairseq.corpus.rows import Rows, add_languages, is_within, map_blocks, texts_of, write_rows
 from rnnsearch_fairseq.corpus.split import PARTS, split_files
 from rnnsearch_fairseq.errors import InputError, quote
@@ -112,8 +121,6 @@ def prepare_as(model: Member, parts: Mapping[str, Sequence[Pair]], out: Path, te
     codecs = [*map(TextCodec, text.preparations, text.languages, (text.vocabularies[0], None))]
     known = known_characters(text.vocabularies[0].symbols)
     for part, pairs in parts.items():
-        if not pairs:
-            raise InputError(f"{part}: no pair is left; give more text")
         write_rows(texts_of(out / part, *text.languages), _encode(pairs, *codecs, known, terms))
         print(f"{part}: {len(pairs):,} pairs, cut into the model's subwords")
     preparations = list[Preparation]()
@@ -237,6 +244,8 @@ def main() -> None:
     if args.base is None and args.terms is not None:
         raise InputError("--terms: only a model of --from keeps terms; give it, or leave the terms out")
     model = None if args.base is None else _load_base(args.base, languages)
+    if args.terms is not None and not (model.text.preparations and model.text.preparations[0].markup):
+        raise InputError("--terms: the model was trained without symbols for markup, so it cannot keep words")
     terms = NO_TERMS if args.terms is None else Terms.read(args.terms)
     files_of_parts = _find_files_of_parts(args, languages)
     inputs = [*chain(*files_of_parts.values())] or find_files(args.data)
@@ -245,8 +254,11 @@ def main() -> None:
         (new / "raw").mkdir()
         if files_of_parts:
             parts = {part: Rows(read_pairs(*paths)) for part, paths in files_of_parts.items()}
+            if empty := [part for part, rows in parts.items() if not rows]:
+                raise InputError(f"{files_of_parts[empty[0]][0]}: the file is empty; give text")
+            print(f"{args.data[0]}: its train, valid and test files are taken as they are, without cleaning")
         else:
-            parts = split_files(inputs, languages, args.split, args.keep_markup)
+            parts = split_files(inputs, languages, args.split, args.keep_markup or bool(args.tokenized))
         for doubt in find_doubts(parts["train"], languages):
             print(f"warning: {doubt}")
         for part in ["test"] if files_of_parts else PARTS:
@@ -258,7 +270,10 @@ def main() -> None:
             plan, joined = plan_adaptation(prepare_as(model, parts, new, terms)), False
         if args.terms is not None:
             shutil.copyfile(args.terms, new / TERMS_FILE)
-        script = make_script(languages, plan, joined, model, args.terms is not None)
+        if model is not None and model.usage.description:
+            before = f"Trained further by `rnnsearch prepare --from`. The model before:\n\n{model.usage.description}"
+            (new / CARD).write_text(before, encoding="utf-8")
+        script = make_script(languages, plan, joined, model, args.terms is not None, bool(args.lowercase))
         (new / SCRIPT).write_text(script, encoding="utf-8")
     print(f"\nWhat to expect: {plan.updates:,} updates of {plan.batch} pairs; train.sh says how long they take.")
     enough, cure = (1000, "go on from a trained one (--from MODEL)") if model is None else (100, "take more of them")
@@ -284,7 +299,9 @@ def _find_files_of_parts(args: Namespace, languages: Pair) -> dict[str, tuple[Pa
     is_folder = len(args.data) == 1 and any(map(os.path.exists, chain(*files.values())))
     if not (is_folder or args.train or args.valid or args.test):
         return {}
-    if args.split or args.keep_markup or args.data[1:]:
-        cure = "leave out --split, --keep-markup and more DATA"
+    if args.data[1:]:
+        raise InputError("--train, --valid and --test name files in one folder; give that folder alone")
+    if args.split or args.keep_markup:
+        cure = "leave out --split and --keep-markup"
         raise InputError(f"{args.data[0]}: its train, valid and test files stay as they are; {cure}")
     return files

@@ -21,6 +21,7 @@ from tqdm import tqdm
 
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.output import open_output
+from rnnsearch_fairseq.text.sentences import count_words
 
 Row = tuple[str, ...]
 Result = TypeVar("Result")
@@ -44,7 +45,7 @@ def texts_of(name: str | Path, *endings: str) -> tuple[Path, ...]:
 
 def is_within(pair: Row, max_words: int) -> bool:
     """Whether both sides of a pair have 1 to ``max_words`` words."""
-    return all(1 <= len(side.split()) <= max_words for side in pair)
+    return all(0 < count_words(side) <= max_words for side in pair)
 
 
 class Rows(Sequence[Row]):

@@ -29,9 +29,10 @@ MIN_FILES = 20  # from so many on, whole files are drawn for the development and
 CONTROL = re.compile("[\0-\x08\x0e-\x1b\x7f\ufeff]")  # and the byte order mark of some editors
 TAG = re.compile(
     r"</?(?:(?P<inline>a|abbr|b|big|cite|code|del|em|font|i|ins|kbd|mark|q|s|small|span|strike|strong|sub|sup|tt|u|var)|"
-    r"blockquote|br|center|div|h[1-6]|hr|img|li|ol|p|pre|table|tbody|td|th|thead|tr|ul)(?:\s[^<>]*)?/?>",
+    r"blockquote|br|center|div|h[1-6]|hr|img|li|ol|p|pre|table|tbody|td|th|thead|tr|ul)(?:\s[^<>]*=[^<>]*)?\s*/?>",
     re.IGNORECASE,
 )
+ENTITY = re.compile(r"&#?\w+;")  # without ";" it may be a part of an address: ?a=1&copy=2
 
 
 def clean_pair(pair: Pair, dropped: Counter[str], keep_markup: bool = False, keep_equal: bool = False) -> Pair | None:
@@ -68,7 +69,8 @@ def clean_block(keep_markup: bool, pairs: Iterable[tuple[int, Pair]]) -> tuple[l
 def _clean_sentence(text: str, keep_markup: bool) -> str:
     text = CONTROL.sub("", text)
     if not keep_markup:
-        text = html.unescape(TAG.sub(lambda tag: "" if tag["inline"] else " ", text))
+        text = TAG.sub(lambda tag: "" if tag["inline"] else " ", text)
+        text = ENTITY.sub(lambda entity: html.unescape(entity[0]), text)
     return " ".join(text.split())
 
 
@@ -162,7 +164,7 @@ def split_files(
     listing = ", ".join(f"{part} {count:,}" for part, count in zip((*PARTS, "left out"), counts))
     if not len(unique):
         sides = " and ".join(languages)
-        raise InputError(f"{names}: no pair is left; give text in {sides} with two sides that differ")
+        raise InputError(f"{names}: no pair is left ({reasons or 'there was none'}); give text in {sides}")
     if not all(counts[:LEFT_OUT]):
         few = f"too few pairs to split ({listing}; equal sentences stay in one part)"
         raise InputError(f"{names}: {few}; give more text, or other sizes with --split DEV TEST")

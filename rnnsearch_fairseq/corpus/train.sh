@@ -3,7 +3,7 @@
 set -euo pipefail
 # SETTINGS
 
-cd "$(dirname "${BASH_SOURCE[0]}")"
+cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")"
 exec 9<> .lock
 flock -n 9 || { echo "error: $PWD: another train.sh runs here; wait for its end" >&2; exit 1; }
 export PYTHONWARNINGS=ignore # of libraries
@@ -28,7 +28,7 @@ fi
 
 if [ ! -d model ]; then
     rm -rf model.part
-    rnnsearch export checkpoints/checkpoint_best.pt --output model.part --half "${search[@]}" > /dev/null
+    rnnsearch export checkpoints/checkpoint_best.pt --output model.part --half "${usage[@]}" > /dev/null
     mv model.part model
 fi
 

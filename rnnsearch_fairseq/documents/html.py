@@ -44,13 +44,20 @@ SELF_CLOSED = {*KEPT, "title"} - {*VOID, "svg", "math"}  # in XML
 XML_ENCODING = re.compile(rb"""\s*<\?xml\b[^>]*\bencoding=["']([\w-]+)["']""")
 MAX_OPEN = 100  # elements around another one whose end tags may end it
 MAX_REOPENED = 1_000_000  # in a page
-ATTRIBUTES = {"alt", "aria-label", "caption", "description", "label", "placeholder", "title"}  # for readers
+# For readers, and of <meta> those that other sites show.
+ATTRIBUTES = {"alt", "aria-description", "aria-label", "caption", "description", "label", "placeholder", "summary"}
+ATTRIBUTES |= {"title"}
+META = {"description", "og:title", "og:description", "twitter:title", "twitter:description"}
 NAMED = {*ATTRIBUTES, "charset", "content", "lang", "value", "xml:lang"}
 TITLES = {"dt", "h1", "h2", "h3", "h4", "h5", "h6"}
 NAME = re.compile(r"[a-z][\w.:-]+")
 TEMPLATE = re.compile(r"(\{\{[^{}\n]*\}\}|\{%[^%\n]*%\})")  # in which no sign is HTML's
-SCRIPT = re.compile(r"<([%?])(?:(?!\1>|<[%?]).)*\1>", re.DOTALL)  # of ERB, EJS and PHP
-NO_ANGLES = str.maketrans("<>", "xx")
+# Code of ERB, EJS and PHP, texts that Django translates itself, and code of templates.
+CODE = re.compile(
+    r"(?s:(?P<script><([%?])(?:(?!\2>|<[%?]).)*\2>"
+    r"|\{%-? *(blocktrans\w*|comment|raw|verbatim)\b(?:(?!\{%-? *\3).)*\{%-? *end\3 *-?%\}))|" + TEMPLATE.pattern
+)
+NO_SIGNS = str.maketrans("<>\"'&", "xxxxx")
 
 
 def read_html(content: bytes) -> Document:
@@ -70,8 +77,7 @@ def html_units(page: Page, place: Place, is_page: bool = False) -> Iterator[Unit
     # "\n", and its tokenizer passes over "</>".
     text = page.content[slice(*place)].decode("latin-1")
     text = text.replace("\r\n", " \n").replace("\r", "\n").replace("</>", "<!>")
-    text = SCRIPT.sub(lambda script: f"<?{script[0][2:-1].translate(NO_ANGLES)}>", text).replace("<%", "<?")
-    text = TEMPLATE.sub(lambda template: template[0].translate(NO_ANGLES), text)
+    text = CODE.sub(_hide_code, text).replace("<%", "<?")
     _check_tags(text, is_page)
     kept, last = dict[int, int](), 0  # where elements that are not translated begin and end
     # Elements that do not matter here are left out, since each takes memory.
@@ -103,9 +109,16 @@ def html_units(page: Page, place: Place, is_page: bool = False) -> Iterator[Unit
             parts.append(Part(f"<{name}{attributes}{end}>", where, "-" if end else name))
         else:
             yield from _text_units(page, parts, block)
-            parts, block = [], name * (kind == "START_TAG" and start not in kept)
+            is_first = block == "tr" and name in ("td", "th")  # a name, if it is a word in small letters
+            parts, block = [], "dt" if is_first else name * (kind == "START_TAG" and start not in kept)
         is_raw = kind == "START_TAG" and name in RAW and last == end
     yield from _text_units(page, parts, block)
+
+
+def _hide_code(found: re.Match[str]) -> str:
+    """Code of a template as text without HTML's signs, or as an instruction, which is as long."""
+    plain = found[0].translate(NO_SIGNS)
+    return f"<?{plain[2:-1]}>" if found["script"] else plain
 
 
 def _check_tags(text: str, is_page: bool) -> None:
@@ -214,7 +227,7 @@ def _attribute_units(page: Page, first: int, element: Any) -> Iterator[Unit]:
         declared = {"content": '"text/html; charset=utf-8"'}
     if element.tag == "input" and element.attrs.get("type", "").lower() in ("button", "reset", "submit"):
         shown.add("value")
-    if element.tag == "meta" and element.attrs.get("name", "").lower() == "description":
+    if element.tag == "meta" and META & {element.attrs.get("name"), element.attrs.get("property")}:
         shown.add("content")
     for name, span in element.source_location.attrs.items():
         value, end = element.attrs[name], first + span.end_offset

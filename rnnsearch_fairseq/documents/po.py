@@ -18,6 +18,7 @@ UNWRAPPED = re.compile(rb'^(?:msg[\w\[\]]+ )?"[^"\n]{0,60} [^"\n]{80}', re.MULTI
 ESCAPE = re.compile(r"\\([0-7]{1,3}|.)")
 DOUBLED = re.compile(r"\w''\w")
 # Quotation marks of a program, and the fence of an admonition of mdBook or MyST, stay around a text.
+CREDITS = re.compile("translator[-_]credits.*|Your (?:names|emails)")  # of GNOME and KDE, not for a translation
 SHELL = re.compile(rf'(?P<before>"(?=[^"]+"\Z)|{ADMONITION}\n)(?P<text>.*)(?P<after>"|\n[`~]{{3,}}\s*)', re.DOTALL)
 
 
@@ -69,7 +70,7 @@ def _units(message: Any) -> Iterator[Unit]:
         forms = []
         for source, text, translation in zip(sources, texts, translations):
             if has_format and (faults := find_format_faults(text, translation)):  # a program that prints it may fail
-                return faults[0]
+                return f"{faults[0]}, and a flag says that the message is a format"
             before, _, after = _unwrap(source, is_java)
             forms.append(before + (translation.replace("'", "''") if is_java else translation) + after)
         # The first form is the singular, unless a language has only one.
@@ -78,7 +79,7 @@ def _units(message: Any) -> Iterator[Unit]:
         message.markfuzzy()
         return ""
 
-    if message.istranslatable() and any(sources):
+    if message.istranslatable() and any(sources) and not CREDITS.fullmatch(sources[0]):
         yield Unit(f"line {message.line_number}", texts, targets, not (message.isfuzzy() or lost), fill)
 
 

@@ -21,9 +21,24 @@ UNFINISHED = "new", "initial", "needs-"  # how those states of XLIFF begin that 
 CODE = {"x", "ph", "bpt", "ept", "it", "bx", "ex", "sc", "ec", "cp", "sm", "em"}  # elements that hold no text
 
 
-class _QtFile(tsfile):
+class _WithEnds:
+    """A file that keeps its ends of lines."""
+
     original: bytes
 
+    def serialize(self, out: BytesIO) -> None:
+        super().serialize(written := BytesIO())
+        content = written.getvalue()
+        out.write(content.replace(b"\n", b"\r\n") if b"\r\n" in self.original else content)
+
+
+class _Xliff1(_WithEnds, Xliff1File): ...
+
+
+class _Xliff2(_WithEnds, Xliff2File): ...
+
+
+class _QtFile(_WithEnds, tsfile):
     def serialize(self, out: BytesIO) -> None:
         """Write the file with empty elements of bytes as Qt does, and with the references that it has."""
         super().serialize(written := BytesIO())
@@ -43,7 +58,7 @@ def read_xml(content: bytes) -> Document:
     if next(root.iter(etree.Entity), None) is not None:
         raise ValueError("it defines entities")
     is_second = root.get("version", "").startswith("2")
-    store = (_QtFile if name == "TS" else Xliff2File if is_second else Xliff1File)(BytesIO(content))
+    store = (_QtFile if name == "TS" else _Xliff2 if is_second else _Xliff1)(BytesIO(content))
     store.original = content
     store.XMLindent = {"max_level": 0, "toplevel": False}  # the blanks between elements stay as they are
     if store.encoding.lower().startswith("utf-16"):
@@ -136,7 +151,7 @@ def _read(element: Any, preserve: bool) -> tuple[str, list[Part]]:
     """The text of an element, and the tags in it; a run of blanks is one blank, unless ``preserve``."""
     parts = [] if element is None else [*_parts(element)]
     text = "".join(part.shown if preserve or part.tag else BLANKS.sub(" ", part.shown) for part in parts)
-    return text if preserve else text.strip(" "), [part for part in parts if part.tag]
+    return text, [part for part in parts if part.tag]
 
 
 def _parts(element: Any) -> Iterator[Part]:
@@ -173,6 +188,7 @@ def _target(element: Any, source: Any) -> Any:
     """The target of a unit, which is made behind its source where there is none."""
     if element.find("{*}target") is None:
         source.addnext(etree.Element(element.find("{*}source").tag.replace("source", "target"), nsmap=element.nsmap))
+        source.getnext().tail = source.tail
     return element.find("{*}target")
 
 

@@ -90,8 +90,9 @@ def load_members(path: str | Path) -> list[Member]:
 
 
 def split_paths(path: str | Path) -> list[Path]:
-    """The paths of an ensemble's members."""
-    return [Path(part) for part in ([path] if os.path.exists(path) else str(path).split(":"))]
+    """The paths of an ensemble's members; of a training by ``train.sh`` that has ended, the folder that it exported."""
+    parts = [Path(part) for part in ([path] if os.path.exists(path) else str(path).split(":"))]
+    return [part / "model" if os.path.exists(part / "model" / CONFIG) else part for part in parts]
 
 
 def model_files(path: str | Path) -> list[Path]:

@@ -56,7 +56,7 @@ def load_with_replacements(args: argparse.Namespace) -> Translator:
         translator.dictionary = read_dictionary(Path(args.replace_unknown)) if args.replace_unknown else {}
     if args.terms is not None:
         if not translator.reader.masks:
-            raise InputError("--terms: the model was trained on text without symbols for markup, so it cannot keep words")
+            raise InputError("--terms: the model was trained without symbols for markup, so it cannot keep words")
         translator.reader = replace(translator.reader, terms=Terms.read(args.terms))
     if not translator.has_attention and (translator.dictionary is not None or getattr(args, "alignments", None)):
         raise InputError("the model has no alignment (RNNencdec); leave out --replace-unknown and --alignments")
@@ -67,8 +67,8 @@ def read_dictionary(path: Path) -> dict[str, str]:
     """Read the translation of each source word; each line of the file begins with these two words."""
     dictionary = {}
     for number, line in enumerate(read_lines(path), 1):
-        words = line.split()
-        if len(words) < 2:
+        word, *more = (part.strip() for part in (line.split("\t") if "\t" in line else line.split()))
+        if not more or " " in word:
             raise InputError(f"{path}, line {number}: not a word and its translation; delete it or complete it")
-        dictionary[words[0]] = words[1]
+        dictionary[word] = more[0]
     return dictionary

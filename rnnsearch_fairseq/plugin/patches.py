@@ -103,7 +103,8 @@ def resume(load_checkpoint: Callable[..., Any], cfg: Any, trainer: Trainer, **pa
     if limit in range(1, updates + 1):  # 0: no limit
         logger.info(f"nothing to do: {updates} updates are done, and --max-update is {limit}")
         raise SystemExit(0)
-    for number in (signal.SIGINT, signal.SIGTERM):
+    hangup = [signal.SIGHUP] * (signal.getsignal(signal.SIGHUP) != signal.SIG_IGN)  # nohup ignores it
+    for number in (signal.SIGINT, signal.SIGTERM, *hangup):
         signal.signal(number, _note_signal)
     os.register_at_fork(after_in_child=_ignore_signals_of_others)
     return state, epoch_itr

@@ -74,7 +74,7 @@ def main() -> None:
     parser.add_argument("total", type=count, nargs="?", metavar="TOTAL", help="updates of the whole training")
     parser.add_argument("--name", default="", help="words to print at the beginning of each line")
     args = parser.parse_args()
-    for number in (signal.SIGINT, signal.SIGTERM):  # the last lines come when the training has ended
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # the last lines come when the training has ended
         signal.signal(number, signal.SIG_IGN)
     progress = Progress(args.total, args.name and f"{args.name}: ")
     with args.log.open("ab", buffering=0) as log:

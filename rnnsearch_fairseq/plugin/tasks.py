@@ -62,6 +62,8 @@ class RNNsearchTaskConfig(TranslationConfig):
     require_parse: bool = described(False, "leave out training pairs without a parse")
     search: ChoiceEnum(list(SEARCHES)) = described("fairseq", HELP["search"])  # type: ignore[valid-type]
     length_statistics: Optional[str] = described(None, HELP["length_statistics"])  # noqa: UP045
+    max_source_positions: int = described(1_000_000, "leave out longer source sentences (default: none)")
+    max_target_positions: int = described(1_000_000, "leave out longer target sentences (default: none)")
     cpu: bool = II("common.cpu")
     seed: int = II("common.seed")
     update_freq: Any = II("optimization.update_freq")
@@ -171,7 +173,7 @@ class RNNsearchTask(TranslationTask):
         """Restore what :meth:`get_checkpoint_dict` saved, if it was saved with the same training pairs."""
         if state["pairs"] != self.pairs:
             reason = "the checkpoint's training had other pairs, or other limits (--max-words, --require-parse)"
-            raise InputError(f"{reason}; give those, or another --save-dir")
+            raise InputError(f"{reason}; give those, --reset-dataloader or another --save-dir")
         vars(should_stop_early).update(state["patience"])
         self.float32 = state.get("float32")
 

@@ -15,8 +15,8 @@ from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.inference.aligned_pairs import AlignedPair
 from rnnsearch_fairseq.inference.translator import Text, Translator
 from rnnsearch_fairseq.serve.messages import MAX_WEIGHTS, Answer, Problem, Translated, TranslationRequest
-from rnnsearch_fairseq.text.markup import unmask
 from rnnsearch_fairseq.text.codec import END
+from rnnsearch_fairseq.text.markup import unmask
 
 logger = logging.getLogger(__name__)
 

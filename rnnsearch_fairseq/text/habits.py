@@ -50,7 +50,10 @@ COUNTED = """bytes characters comments days digits documents elements entries er
 lines messages minutes months objects options pages pixels points records results rows seconds times users warnings
 weeks words years"""
 AUXILIARY = "is|has|can|will|does|also"
-SUBJECT = rf"[a-z][a-z\d]+(?= (?:{AUXILIARY})\b)|[A-Z][a-z]{{2,}}(?= (?:{AUXILIARY}|[a-z]{{2,}}(?<![aius])s)\b)"
+PRONOUN = "(?:he|it|she|that|there|they|this|we|what|which|who|you)"
+SUBJECT = (
+    rf"(?!{PRONOUN} )[a-z][a-z\d]+(?= (?:{AUXILIARY})\b)|[A-Z][a-z]{{2,}}(?= (?:{AUXILIARY}|[a-z]{{2,}}(?<![aius])s)\b)"
+)
 ENGLISH_SUBJECT = rf"(?:\A|(?<=[.!?] ))(?P<first>{SUBJECT})|(?<=[a-z,] )(?:{SUBJECT})"
 MONTHS = "January February March April May June July August September October November December"
 SHORT_MONTHS = {month[:length]: month for month in MONTHS.split() for length in (3, 4)}

@@ -19,7 +19,7 @@ MAX_LINES = 500
 LETTERS, MIN_PROBABILITY = 30, 0.9
 MIN_PARTS, MIN_SHARE = 3, 0.03  # of a text, in another language
 NO_LANGUAGE = "zxx"  # py3langid's class of numbers and code
-LANGUAGE = re.compile("[A-Za-z]{2,3}(?:[-_@].+)?")
+LANGUAGE = re.compile("[A-Za-z]{2,3}(?:[_@][^-]+)?")  # fairseq finds files by "-" between two codes
 
 
 def language_code(language: str) -> str:
@@ -30,7 +30,7 @@ def language_code(language: str) -> str:
 def check_language(language: str) -> None:
     """Raise an InputError unless this is a code of a language."""
     if not LANGUAGE.fullmatch(language):
-        raise InputError(f"{quote(language)}: not the code of a language; give its two or three letters, as en")
+        raise InputError(f"{quote(language)}: not the code of a language; give it as en or pt_BR")
 
 
 def find_other_languages(lines: Iterable[str], expected: str) -> str:

@@ -29,6 +29,7 @@ EMPHASIS = frozenset(["b", "em", "i", "strong", "u"])  # tags of HTML
 MAX_SPANS = 9  # of a text; later ones stay text
 SYMBOLS = [f"⟦{number}⟧" for number in range(1, MAX_SPANS + 1)]
 LABELS = "abbr|dfn|emphasis|guilabel|index|menuselection|strong|sub|sup|term|title"  # roles whose text is translated
+CODE_ROLES = "attr|class|const|data|envvar|exc|func|macro|member|meth|mod|obj|option|type|var"
 ROLE = r"(?::[a-zA-Z][\w.+-]{0,40}){1,3}:"
 ESCAPED_END = r"(?<!\b[A-Za-z]:)\\(?:r\\n|[nt])(?![a-z])|~%~?"  # an end of a line or a tab, but not in C:\new
 QUANTITY = r"\[(?:quant|numf|numerate|\*|\#),[^\[\]\n]*\]"  # of Maketext
@@ -41,7 +42,7 @@ DIRECTIVE = r"""%\(\w[^()]{0,40}\)[\#0\ +-]{0,3}[\d.]{0,5}[a-zA-Z] | %%?[a-zA-Z_
 # Control flow of Angular, Blade and Razor: @for (item of items; track item.id) {, @else {, @let name = value;
 CONTROL = r"""@[a-z]+(?:\sif)?\s?(?:\((?:[^()\n]|\([^()\n]{0,200}\)){0,200}\)(?:\s?\{)?|\{)|@let\s[^;\n]{1,200};"""
 # POD's X<text>, Texinfo's @name{text}, LaTeX's \name{text}, AsciiDoc's name:target[text].
-MACRO = r"""(?<![\w>])[A-Z]<(?!/)(?:[^<>\n]|[A-Z]<[^<>\n]*>)*> | [@\\][a-zA-Z]+\{[^{}\n]*\}
+MACRO = r"""(?<![\w>])[A-Z]<(?!/[a-zA-Z][\w.:-]*>)(?:[^<>\n]|[A-Z]<[^<>\n]*>)*> | [@\\][a-zA-Z]+\{[^{}\n]*\}
     | \b[a-z]+:{1,2}[^\s\[\]]{0,80}\[[^\[\]\n]*\]"""
 # The first words of a command, three at most. The rest of the line has no comma and no two words side by side.
 COMMAND = r"[a-z][\w.-]*(?:\ [a-z][\w-]*){0,2}\ (?![^\n]*,\ )(?!(?:[^\n]*\ )?[a-z]{2,}\ [a-z]{2,}(?:\ |$))"
@@ -71,9 +72,10 @@ TABLE = [
     ("usage", KEPT, USAGE),
     ("prompt", KEPT, r"(?m:^\$\ (?=[^\n]*(?:[/=|&_<>]|\s-|\.\w))[a-z./][^\n]*)"),  # a command with a sign of code
     ("code", KEPT, r"```(?:[^`]|`(?!``))*``` | ``(?:[^`]|`(?!`))+``"),
-    ("role", KEPT, rf"(?!:(?:{LABELS}):){ROLE}`[^`<>]+` | \{{[\w:+-]{{1,40}}\}}`(?:[^`<>]+`|(?=[^`<>]+<[^`<>]+>`))"),
+    ("role", KEPT, rf"(?!:(?:{LABELS}):){ROLE}`[^`<>]+` | :(?:[a-z]+:)?(?:{CODE_ROLES}):`[^\s`<>]+\s*<[^`<>]+>`"),
+    ("myst", KEPT, r"\{[\w:+-]{1,40}\}`(?:[^`<>]+`|(?=[^`<>]+<[^`<>]+>`))"),  # a role of MyST
     ("title", SHOWN, rf":(?:{LABELS}):` | {ROLE}`(?=[^`<>]+<[^`<>]+>`)"),
-    ("target", KEPT, r"(?<=[^\s`<>])\s+<(?!a\d+>)[^<>`\n]+>(?=`)"),
+    ("target", KEPT, r"(?<=[^\s`<>])\s*<(?!a\d+>)[^<>`\n]+>(?=`)"),
     ("reference", KEPT, r"(?<![\w`:}])`[^`<>\s](?:[^`<>\n]*[^`<>\s])?`__?(?![\w`])"),
     # Not behind the target of a link, but behind <a0>, with which a link of Markdown begins (documents/markdown.py).
     ("quoted", KEPT, r"(?<![\w)`:])(?<!(?<!<a\d)(?<!<a\d\d)>)`(?!_{0,2}\s)[^`\n]+`(?![`_])"),
@@ -125,6 +127,7 @@ INNER_CAPITAL = re.compile(
     r"(?:[a-z]+[A-Z]|[A-Z]+[a-z]+[A-Z]|[A-Z]{2,}[a-z])[a-zA-Z0-9]*"
 )
 BEGINNING = re.compile(r"--?[a-zA-Z]|[.:!@#$~][\w/]|\.\./")  # of an option, a hidden file, a name with a sign in front
+PATH = re.compile(r"(?i:dir|home|path|root|url)[^\w\s]*/\w|/\w[^/\s]*/\w")  # {docdir}/examples, but not {price}/month
 CAPITALIZED = re.compile(r"[A-Z](?:[a-z]|\b)")
 HYPHENED = re.compile(r"\w+(?:-\w+)*")
 ENDING = re.compile(r"(?<=\w\w)\((?:s|es|ies|e|x)\)|^\(un\)")  # file(s), (un)signed
@@ -283,7 +286,7 @@ def _judge_tokens(
         first, after = _trim(shadow, first, start)
         if inside:
             followed = any(CAPITALIZED.match(text, stop, after) for _, stop in inside)
-            if followed or not _judge(shadow[first:after]):
+            if not PATH.search(text, first, after) and (followed or not _judge(shadow[first:after])):
                 yield from inside  # the rest of the token is a plain word
             else:
                 yield min(first, inside[0][0]), max(after, inside[-1][1])

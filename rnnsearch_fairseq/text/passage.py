@@ -53,14 +53,14 @@ SEPARATOR = re.compile(
 )
 # Icons, a field or a directive of RST, a parameter of Doxygen, and the name of a command with a dash, before a text.
 HEAD = re.compile(
-    r"(?:(?::[a-z][\w+-]*:|\.\. [\w-]+::|[@\\]t?param(?:\[[\w,]+\])?\s\S+"
+    r"(?:(?::[a-z][\w+*, .\[\]-]*:(?=\s)|\.\. [\w-]+::|[@\\]t?param(?:\[[\w,]+\])?\s\S+"
     r"|[\u2600-\u27bf\U0001f300-\U0001faff]\ufe0f?|[a-z][\w.+-]*\s(?:\\?-{1,2}|[–—]))\s+(?=\S))*"
 )
 # A whole text with emphasis, but for a word that may be a name.
 EMPHASIZED = re.compile(r"(\*{1,3}|__|~~)(?=[A-Z]|\S+ )([^\s*_~`](?:[^*_~`\n]*[^\s*_~`])?)\1")
 # The text of an element that is a part of the sentence around it: its first word, which may follow code, is small.
 INLINE = re.compile(r"(?:`[^`\n]+`\s+)?(?![A-Z\d_])\w(?!.*?(?:\n|<|\{%|\{\{))")
-CODE = {"code", "quoted", "role"}  # constructs inside which nothing is cut
+CODE = {"code", "quoted", "role", "myst"}  # constructs inside which nothing is cut
 LABEL = re.compile(r"[A-Z][a-z]*_[a-z]+:?")  # which may be a name or, as P_ause, the label of a menu
 CLAUSE = re.compile(r"(?<=[,;:])\s+")
 SPAN = re.compile("\0+")

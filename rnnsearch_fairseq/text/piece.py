@@ -61,7 +61,6 @@ STAR_RUN = re.compile(r"\*+")
 SIGNS = "*`[]{}|$\\<>_#=%@+~^&"  # of markup and code
 # &File, E&xit and _Open, but not &amp; and &x
 ACCELERATOR = re.compile(r"(?:(?<![\w&`])&(?=\w\w)|(?<=[a-zA-Z])&(?=[a-z]))(?!#?\w+;)|(?<![\w*`\\])_(?=[A-Z])")
-PLACEHOLDERS = {"brace", "template"}  # constructs in which no sign is an accelerator
 INSIDE = re.compile(r"\b(?:[A-Z][a-z]*_[a-z]+|(?<=[a-z] )(?<!\bthe )(?<!\ba )_[a-z]+)\b")  # C_lose, Full _screen
 LABEL_WORDS = {"_": 5, "&": 20}  # at most, of a text that may be a label of a menu or a button
 # A blank behind an opening mark or tag, or before an end tag.
@@ -69,6 +68,7 @@ OPENED = re.compile(
     r"(?:(?<![^\s(])(?:\*{1,2}|[`'\"“(\[])|:[\w+.-]+:`&?|<[a-zA-Z][^<>]*(?<!/)>) +(?=\S)|(?<=\w) +(?=</[a-zA-Z])"
 )
 TERM = re.compile(r"(:(?:[\w+.-]+:)?term:`)([^`<>]+?)(?:\s*<([^`<>]*)>)?`")
+AND_OF_XML = " &amp; "  # which the model reads as a sign
 FEW_LETTERS = 10  # outside spans; translations of shorter texts may have any length
 SHORTEST = 0.4  # of a translation, in letters of the source; all but 0.1 % of human translations are longer
 
@@ -120,6 +120,7 @@ class Piece:
         self._from, self._to = (HABITS.get(language, Habits()) for language in reader.languages)
         self._label = _accelerator(text, reader.words[0] or ()) if reader.masks else ""
         plain = reader.terms.put_into(text.replace(self._label, "", 1) if self._label else text)
+        plain = plain.replace(AND_OF_XML, " & ")
         self._plain = self._from.write_out(normalize("NFC", plain)) if reader.masks else plain
         found = scan(self._plain, *reader.what_is_kept)
         places = found.kept if reader.masks else [(start, end) for _, start, end in found.constructs]
@@ -205,6 +206,7 @@ class Piece:
         if not OPENED.search(self.text):
             text = OPENED.sub(lambda found: found[0].rstrip(" "), text)
         text = self._name_terms(text)
+        text = text.replace(" & ", AND_OF_XML) if AND_OF_XML in self.text else text
         letter = self._label and LETTER.search(text)
         return text[: letter.start()] + self._label + text[letter.start() :] if letter else text
 
@@ -272,6 +274,7 @@ class Piece:
         if not text:
             return ["is empty", *(f"lacks {span}" for span in counts)], []
         text = text.replace(self._label, "", 1) if self._label else text
+        text = text.replace(AND_OF_XML, " & ")
         if not any(name for _, _, name in self._terms):
             text = TERM.sub(r"\1\2`", text)
         if not self._reader.masks:
@@ -351,10 +354,12 @@ def _accelerator(text: str, words: Container[str]) -> str:
     end = text.rstrip()[-3:]
     if ("&" not in text and "_" not in text) or (end != "..." and end.endswith((".", "!", "?"))):
         return ""
-    hidden = hide(text, [place for name, *place in scan(text).constructs if name in PLACEHOLDERS])
+    hidden = hide(text, [place for _, *place in scan(text).constructs])
     inside = [word for word in INSIDE.findall(hidden) if word.replace("_", "").lower() in words]
     found = ACCELERATOR.findall(hidden) or ["_"] * len(inside)
     if len(found) != 1 or hidden.count(found[0]) != 1 or len(text.split()) > LABEL_WORDS[found[0]]:
         return ""
-    others = [span for span in scan(hidden.replace(found[0], "")).spans if "\0" not in span]
-    return found[0] if found[0] == "&" or not others else ""
+    place, rest = hidden.find(found[0]), scan(hidden.replace(found[0], ""))
+    if found[0] == "&":  # but not that of an address
+        return "" if any(start < place < end for start, end in rest.kept) else "&"
+    return "" if any("\0" not in span for span in rest.spans) else "_"

@@ -184,7 +184,7 @@ def test_a_process_that_is_killed_ends_the_work() -> None:
         ("corpus.tsv -t en", "give two languages"),
         ("nothing.tsv", "nothing.tsv: no such file or folder"),
         ("corpus.tsv -t sh", "sh_RS for sh"),
-        ("corpus.tsv -s english", "english: .* as en$"),
+        ("corpus.tsv -s english", "english: .* as en or pt_BR"),
         ("pipe.tsv", "not a regular file"),
         ("empty", "empty: holds no"),
         ("parts --split 5 5", "leave out --split"),
@@ -289,9 +289,10 @@ def test_training_is_longer_on_more_text(tmp_path: Path) -> None:
     few, some, many = (plan_training(pairs) for pairs in (3600, 29_000, MANY_PAIRS))
     assert (few.batch, few.updates, few.dropout, few.pieces) == (40, 2000, 0.4, 2000)
     assert (some.batch, some.updates, some.dropout, some.pieces) == (80, 18 * 363, 0.3, 5600)
-    (tmp_path / "train.sh").write_text(make_script(LANGUAGES, many, joined=True))
+    (tmp_path / "train.sh").write_text(make_script(("en", "zh_TW"), many, joined=False, lower=True))
     args = parse(run_script(tmp_path), "fairseq-train")
     assert (args.arch, args.task, args.pool_batches, args.max_words) == ("bahdanau_gru", "rnnsearch", 20, 50)
+    assert "tokens=(\n    -l en-zh\n    -lc)" in (tmp_path / "train.sh").read_text()
 
 
 @pytest.mark.parametrize("words", [["--bpe", "0"], []])

@@ -82,7 +82,7 @@ def test_dropped_pairs_are_counted_and_too_few_are_refused(tmp_path: Path, capsy
     assert counts in printed and "1 with equal sides, 3 that are duplicates" in printed
     for pairs, sizes, message in (
         ([(f"same {n}", "même") for n in range(50)], (3, 3), "train 50, valid 0, test 0"),
-        ([("", "vide")] * 50, None, "no pair is left; give text in en and fr"),
+        ([("", "vide")] * 50, None, "no pair is left .50 without a sentence on a side.; give text in en and fr"),
     ):
         with pytest.raises(InputError, match=message):
             split(write_files(tmp_path, pairs), sizes)

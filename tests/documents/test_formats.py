@@ -93,9 +93,8 @@ XLIFF = """<?xml version="1.0" encoding="UTF-8"?>
 """
 FILLED_XLIFF = """-  <trans-unit id="1" approved="yes">
 +  <trans-unit id="1" approved="no">
--  </trans-unit>
++  <target state="needs-review-translation">THE <g id="1">CAT</g> &amp; DOG</target>
 -  <trans-unit id="2"><source><![CDATA[a < b]]></source><note/><target xml:lang="fr" state="new"/>
-+  <target state="needs-review-translation">THE <g id="1">CAT</g> &amp; DOG</target></trans-unit>
 +  <trans-unit id="2"><source><![CDATA[a < b]]></source><note/><target xml:lang="fr"{}>A &lt; B</target>
 -<mrk mtype="seg" mid="1">d</mrk></seg-source></trans-unit>
 -  <trans-unit id="7"><source>copy</source><target state="needs-translation">copy</target></trans-unit>
@@ -150,7 +149,9 @@ def fill(path: Path, *translations: str) -> bytes:
         ("b.po", PO.replace("\n", "\r\n"), FILLED_PO, DOGS, 5, 1),
         ("a.xlf", XLIFF, FILLED_XLIFF, [("yes", "oui")], 5, 1),
         ("a.xliff", XLIFF2, FILLED_XLIFF2, [("yes", "oui")], 1, 0),
+        ("b.xlf", XLIFF.replace("\n", "\r\n"), FILLED_XLIFF, [("yes", "oui")], 5, 1),
         ("a.ts", CATS, FILLED_TS, [("yes", "oui")], 1, 0),
+        ("b.ts", CATS.replace("\n", "\r\n"), FILLED_TS, [("yes", "oui")], 1, 0),
     ],
 )
 def test_only_what_is_filled_changes(
@@ -262,7 +263,7 @@ def po(text: str, flags: str = "") -> str:
         ("a.xlf", UNIT.format('mq:locked="locked"', ""), {}, "</source></trans-unit>"),
         ("a.xlf", UNIT.format('m:locked="True"', ""), {}, "</source></trans-unit>"),
         ("a.xlf", UNIT.format('translate="no"', ""), {}, "</source></trans-unit>"),
-        ("a.xlf", UNIT.format('m:locked="false"', ""), {"a b": "c"}, ">c</target>"),
+        ("a.xlf", UNIT.format('m:locked="false"', ""), {" a b": "c"}, ">c</target>"),
         ("a.xlf", UNIT.format("", 'xml:space="preserve"'), {" a  b": "c"}, ">c</target>"),
     ],
 )  # fmt: skip
@@ -296,7 +297,7 @@ def test_what_a_program_could_not_print_is_not_written(
 ) -> None:
     (tmp_path / "a.po").write_text(HEADER.format("UTF-8") + po(source, flag))
     document = read_document(tmp_path / "a.po")
-    assert document.units[0].fill([translation]) == fault
+    assert document.units[0].fill([translation]).startswith(fault or "\0") == bool(fault)
     assert (b"fuzzy" in bytes(document.store)) == (not fault)
 
 
