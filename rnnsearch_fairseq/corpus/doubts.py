@@ -24,7 +24,7 @@ MIN_NUMBERED = 8  # pairs of a window that have numbers on both sides; half of t
 
 
 def find_doubts(rows: Sequence[Row], languages: Sequence[str]) -> Iterator[str]:
-    """Yield warnings: the sides of parallel text do not belong together, or a side is in another language."""
+    """Yield warnings: sides do not belong together, or text is cut into subwords, quoted or in another language."""
     if doubt := find_misalignment(rows):
         yield doubt
     drawn = [rows[row] for row in np.linspace(0, len(rows) - 1, min(len(rows), MAX_ROWS)).astype(int)]

@@ -87,6 +87,7 @@ def test_other_models_and_what_the_model_decides_are_refused(
     for words, source, message in (
         ([folder, "--bpe", "0"], "en", "leave out"),
         ([folder, "--lowercase"], "en", "leave out"),
+        ([folder, "--terms", tmp_path / "terms"], "en", "without symbols"),
         ([folder], "de", "languages are en and fr; give them"),
         (["trees"], "en", "give one RNNsearch"),
         ([f"{folder}:{folder}"], "en", "give one RNNsearch"),

@@ -55,6 +55,14 @@ def test_other_languages_are_noticed(sources: list[str], targets: list[str], nam
         assert re.search(pattern, doubt)
 
 
+def test_subwords_and_quotation_marks_are_noticed() -> None:
+    doubts = [*find_doubts([('"a@@ b"', '"c d"')] * 9, ("en", "fr"))]
+    assert [doubt.partition(",")[0] for doubt in doubts] == [
+        "the text is cut into subwords",
+        "most texts stand in quotation marks",
+    ]
+
+
 def test_the_command_prints_doubts_as_warnings(tmp_path: Path, run: Any, capsys: Any) -> None:
     run(*write_tsv(tmp_path, [*zip(FRENCH, ENGLISH)]), tmp_path / "out", "--bpe", "0")
     assert capsys.readouterr().out.count("\nwarning: of ") == 2

@@ -70,6 +70,12 @@ def translate(html: str) -> str:
         ("<h2>open</h2><h2>Open&nbsp;it</h2>", ["Open it"], "<h2>open</h2><h2>OPEN IT</h2>"),
         ("a < b & c <a b", ["a < b & c"], "A &lt; B &amp; C <a b"),
         ("{{ 1 > 0 }} a & {% 2 & 3 %}", ["{{ 1 > 0 }} a & {% 2 & 3 %}"], "{{ 1 > 0 }} A &amp; {% 2 & 3 %}"),
+        ('<%= a "b", :c => 1 %> d', ["d"], '<%= a "b", :c => 1 %> D'),
+        ('<a href="<%= a "b" %>" {% if c > d %}id=e{% endif %}>f', ['<a id="0">f'],
+         '<a href="<%= a "b" %>" {% if c > d %}id=e{% endif %}>F'),
+        ("a {% blocktrans %}b <i>c</i>{% endblocktrans %} d", ['a <x id="1"/> d'],
+         "A {% blocktrans %}b <i>c</i>{% endblocktrans %} D"),
+        ("<table><tr><th>a.b<td>c d<tr><td>E f", ["c d", "E f"], "<table><tr><th>a.b<td>C D<tr><td>E F"),
         ("<b>open<p>it</b>", ["<b>open", "it</b>"], "<b>OPEN<p>IT</b>"),
     ],
 )  # fmt: skip

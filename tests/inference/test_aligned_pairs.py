@@ -39,6 +39,8 @@ def test_pieces_of_a_source_word_add_their_weights_and_those_of_a_target_word_sh
     source, target, by_word = AlignedPair(["a@@", "b", "</s>"], ["x@@", "y", "</s>"], blocks=[weights]).by_word()
     assert (source, target) == (["ab", "</s>"], ["xy", "</s>"])
     np.testing.assert_array_equal(by_word, [[0.625, 0.375], [0, 1]])
+    with pytest.raises(InputError, match="no alignment"):
+        AlignedPair(["a", "</s>"], ["b", "</s>"]).by_word()
 
 
 @pytest.mark.parametrize(

@@ -73,6 +73,7 @@ def test_the_log_is_kept_whole_also_after_ctrl_c(tmp_path: Path) -> None:
     shown = process.stdout.readline()  # from here on, signals leave it alone
     process.send_signal(signal.SIGINT)
     process.send_signal(signal.SIGTERM)
+    process.send_signal(signal.SIGHUP)
     process.stdin.write(rest)
     process.stdin.close()
     shown += process.stdout.read()
