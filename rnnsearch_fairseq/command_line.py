@@ -101,7 +101,7 @@ def print_without_traceback(of_interrupts: bool = True) -> None:
 
 
 def program(main: Callable[[], Any]) -> Callable[[], Any]:
-    """Run ``main``, the last function of a module, without tracebacks if ``python -m`` has started the module."""
+    """Decorate ``main``, the last function of a module: if ``python -m`` started the module, run it (no tracebacks)."""
     if main.__module__ == "__main__":
         print_without_traceback()
         sys.exit(main())

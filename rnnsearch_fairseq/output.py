@@ -48,7 +48,7 @@ def open_output(path: Path, packs: bool = True) -> Iterator[BinaryIO]:
     Until then it has a random name, and an exception removes it.
     """
     packed = packs and path.name.lower().endswith(".gz")
-    # A descriptor, such as /dev/stdout, may be a file, to which other programs write, too.
+    # /dev/stdout may lead to a file to which other programs write, too. os.replace would take the file from them.
     names = [path]
     while os.path.islink(names[-1]) and len(names) < MAX_LINKS:
         names.append(names[-1].parent / names[-1].readlink())
@@ -79,9 +79,10 @@ def open_output(path: Path, packs: bool = True) -> Iterator[BinaryIO]:
 
 @contextlib.contextmanager
 def write_folder(out: Path) -> Iterator[Path]:
-    """Give a new folder, whose content goes to ``out``, new or empty, at the end; after an error, ``out`` is as before.
+    """Yield a new folder, whose files move to ``out`` at the end. After an error, ``out`` is as before.
 
-    The new folder is ``out/.new``, so a second command for ``out`` is refused. A killed command leaves it there.
+    ``out`` is missing or empty. The new folder is ``out/.new``, so that a second command for ``out`` is refused. A
+    command that is killed leaves it there.
     """
     new, was_there = out / ".new", os.path.exists(out)
     outputs_begun.add(out)

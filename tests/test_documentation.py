@@ -1,4 +1,4 @@
-"""Every fairseq command that the README and the recipes show is one that fairseq, with this plugin, understands."""
+"""Every fairseq command that a README shows is one that fairseq, with this plugin, understands."""
 
 import itertools
 import re
@@ -23,51 +23,18 @@ PARSERS: dict[str, Callable] = {
 }
 
 
-def fill_in(words: list[str]) -> list[str]:
-    """A script's command with its variables filled in: one that is an option's value, or the data, by a name."""
-    filled = words[:1]
-    for before, word in itertools.pairwise(words):
-        if before == "--arch" and "$" in word:
-            filled.append("anmt_small")
-        elif not re.fullmatch(r"\$\w+|\$@|\$[{(].*[})]", word):
-            filled.append(word)
-        elif before.startswith("-") or before == words[0]:
-            filled.append("1")
-    if words[0] == "fairseq-train" and "--arch" not in words:
-        filled += ["--arch", "anmt_small"]
-    return filled
-
-
-def assigned(line: str, values: dict[str, list[str]]) -> list[str]:
-    """A line of a script with each choice of the values that the script gives to its variables."""
-    name = next((name for name in re.findall(r"\$\{?(\w+)\b(?![/:%#])", line) if name in values), None)
-    if name is None:
-        return [line]
-    chosen = [re.sub(rf"\$({name}\b|{{{name}}})", lambda _, value=value: value, line) for value in values[name]]
-    return [known for line in chosen for known in assigned(line, values)]
-
-
 def commands(path: Path) -> list[list[str]]:
-    """The commands in ``path``, continued lines joined, up to the first pipe, redirection or list operator."""
-    text = path.read_text(encoding="utf-8")
-    if path.suffix == ".md":
-        text = "\n".join(re.findall(r"```sh\n(.*?)```", text, flags=re.DOTALL))
-    text, values = text.replace("\\\n", " "), {}
-    for name, value in re.findall(r'(?<![\w-])([A-Z]+)="([^"]*)"', text):
-        values.setdefault(name, []).append(value)
-    found = []
-    for line in text.splitlines():
-        lines = assigned(line, values) if line.lstrip().startswith((*PARSERS,)) else []
-        for words in (shlex.split(line, comments=True) for line in lines):
-            end = next((i for i, word in enumerate(words) if re.match(r"[|>&]|2>", word)), len(words))
-            found.append(fill_in(words[:end]))
-    return found
+    """fairseq's commands in ``path``, continued lines joined, up to the first pipe, redirection or list operator."""
+    blocks = re.findall(r"```sh\n(.*?)```", path.read_text(encoding="utf-8"), flags=re.DOTALL)
+    lines = [line for line in "\n".join(blocks).replace("\\\n", " ").splitlines() if line.startswith((*PARSERS,))]
+    words = (shlex.split(line, comments=True) for line in lines)
+    return [[*itertools.takewhile(lambda word: not re.match(r"[|>&]|2>", word), command)] for command in words]
 
 
 PAGES = (path for name in ("README", "EVIDENCE", "CLAIMS", "HISTORY") for path in ROOT.rglob(f"{name}.md"))
 READMES = sorted(path for path in PAGES if ".venv" not in path.parts and "runs" not in path.parts)
 NOTEBOOK = ROOT / "recipes/tutorial/attention.ipynb"
-ALL = [(path, command) for path in [*READMES, *SCRIPTS] for command in commands(path)]
+ALL = [(path, command) for path in READMES for command in commands(path)]
 assert {command[0] for _, command in ALL} >= PARSERS.keys() - {"fairseq-interactive"}
 
 

@@ -7,8 +7,8 @@ line of output is the number of the line (from 1), the search's score and the tr
 Documents: PO (.po), XLIFF (.xlf, .xliff), Qt's .ts, Markdown (.md, .mdx) and HTML (.html), also compressed (.gz).
 Messages that have a translation keep it, also a fuzzy one. A new translation in PO, XLIFF and TS is marked for review;
 Markdown and HTML have no such mark. A translated heading of Markdown gets an anchor, so that links to it still work.
-Front matter, and the titles of links and images, stay as they are. So do names, such as a project's own, that are the
-subject of several clauses. In a folder, documents in other languages than the model's, and all other files (such as
+Front matter, and the titles of links and images, stay as they are. So do names that are the subject of several clauses,
+such as a project's own. In a folder, documents in other languages than the model's, and all other files (such as
 .rst, .txt and .pot), are copied, and the folders .git and node_modules are left out.
 
 Translated lines overwrite the file of --output. A document is never written over a file. If one document of a folder
@@ -233,7 +233,9 @@ def parse_arguments() -> argparse.Namespace:
     if args.output and not is_folder:
         written = find_format(args.output) or known
         if written is not known:
-            raise InputError(f"{args.output}: a name of {written.name}, but the input is none; give another name")
+            raise InputError(
+                f"{args.output}: a name of {written.name}, but the input is not {written.name}; give another name"
+            )
     named = [args.replace_unknown or None, args.terms, getattr(args, "length_statistics", None)]
     check_not_input([args.output, args.alignments], [args.file, args.trees, *named, *model_files(args.model)])
     return args

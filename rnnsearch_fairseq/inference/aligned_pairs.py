@@ -28,16 +28,16 @@ class AlignedPair:
         source, target: the model's words or subwords; in a file, unknown ones are ``<unk>``.
         source_unknown, target_unknown: whether each word is unknown to the model.
         text: the translation as plain text; None if it was given.
-        score: what ranks translations in a search (by default the mean ln p of the words), minus infinity if the search
-            failed; ln p of a given translation.
+        score: the value by which a search ranks translations (by default the mean ln p of the words; minus infinity if
+            the search failed); of a given translation, its ln p.
         logprobs: ``(T,)``, ln p of each target word.
-        blocks: of each sentence of a text, the attention to its words; nothing if the model has no attention.
+        blocks: the attention matrix of each sentence of the text; empty if the model has no attention.
         phrases: of models that read trees, the first word of each phrase and the word after its last one, empty without
             a parse; None for other models.
         phrase_weights: ``(T, P)``, the attention to phrases, or None like ``phrases``. Row t of :attr:`weights` and row
             t of this sum to one.
         faults: what a translator should check in the text, such as a placeholder that it lacks.
-        lost_names: names of the source in whose place the likeliest translation has a symbol of markup.
+        lost_names: names of the source for which the likeliest translation has a symbol of markup.
         number: the pair's position in its file, from 0.
     """
 

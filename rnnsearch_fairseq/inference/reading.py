@@ -26,8 +26,8 @@ class Source(NamedTuple):
 
     ``words`` are the model's, ``ids`` ``(S,)`` their ids with end-of-sentence, and ``tree`` is the parse or None.
     ``piece`` is the text; None: the user gave words, and a translation is words separated by spaces. ``in_capitals``:
-    the piece was in capitals, is read in lower case, since its words then have fewer subwords, and its translation is
-    written in capitals. ``counted`` is the piece once more, with numbers (``has_numbers``) in place of placeholders.
+    the text is in capitals. It is read in lower case, which needs fewer subwords, and its translation is written in
+    capitals. ``counted`` is the same piece with numbers (``has_numbers``) in place of some placeholders.
     """
 
     words: list[str]

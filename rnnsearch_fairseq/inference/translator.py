@@ -321,7 +321,7 @@ class Translator:
             yield self._choose(source, beam, nbest)
 
     def _join(self, text: Text, several: Sequence[Sequence[AlignedPair]]) -> list[AlignedPair]:
-        """The translations of a text, from those of its pieces; of a piece that has fewer, the last one is repeated."""
+        """The translations of a text, from those of its pieces; a piece that has fewer gives its last one again."""
         if not several:
             pair = self._copy(text.passage.text, text.passage.text)
             pair.faults = ["is missing for its plural or select"] * text.passage.has_plural

@@ -20,8 +20,8 @@ def longer_side(pairs: FairseqDataset) -> np.ndarray:
 class LimitedPairs(BaseWrapperDataset):
     """The pairs for which ``chosen`` (bool, ``(pairs,)``) is true, in fairseq's order of epoch 1.
 
-    fairseq uses the same batches in every epoch of a run, but different ones if the run is resumed in a later epoch:
-    it shuffles pairs of equal lengths according to the seed and the epoch (tasks/fairseq_task.py:290).
+    fairseq shuffles pairs of equal lengths by the seed and the epoch (tasks/fairseq_task.py:290), but only once in a
+    run, so that a run that is resumed in a later epoch would have other batches.
     """
 
     def __init__(self, pairs: FairseqDataset, chosen: np.ndarray, seed: int) -> None:

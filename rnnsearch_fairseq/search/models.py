@@ -23,7 +23,7 @@ class SearchModel:
     """A network, or an ensemble of several, as a search sees it. A state holds rows: the hypotheses of all sentences.
 
     The rows of a sentence are adjacent, and the sentences keep the order of the batch. An ensemble's networks have one
-    target vocabulary; it is the mean of their probabilities, and of their attention. Parameters are copied: make a new
+    target vocabulary; its probabilities and its attention are the means of theirs. Parameters are copied: make a new
     search model when they change.
     """
 

@@ -26,10 +26,10 @@ class SearchOptions:
 
     search: str = described(
         "fairseq",
-        "'fairseq': fairseq's beam search; 'groundhog': that of Bahdanau et al. (2015), where each finished hypothesis "
-        "shrinks the beam by one (Table 1: add --unnormalized; its No-UNK column: also --unkpen inf); 'tree2seq': that "
-        "of Eriguchi et al. (2016), in which finished hypotheses keep their places in the beam and scores are not "
-        "normalised",
+        "'fairseq': fairseq's beam search; 'groundhog': that of Bahdanau et al. (2015), in which each finished "
+        "hypothesis narrows the beam by one (for Table 1 add --unnormalized, for its column No UNK also --unkpen inf); "
+        "'tree2seq': that of Eriguchi et al. (2016), in which finished hypotheses keep their places in the beam and "
+        "scores are not normalised",
         choices=SEARCHES,
     )
     beam: int = described(5, "number of hypotheses kept at each step", least=1, most=MAX_BEAM)
@@ -41,7 +41,7 @@ class SearchOptions:
     max_len_a: float = described(
         0.0, "a in the maximum length a · x + b of a translation, where x is the source's length"
     )
-    max_len_b: int = described(200, "b in the limit of the length")
+    max_len_b: int = described(200, "b in the maximum length a · x + b")
     min_len: int = described(1, "minimum number of words in a translation")
     length_statistics: str | None = described(
         None,

@@ -9,7 +9,7 @@ MAX_TRANSLATIONS = 32  # of a request
 MAX_BYTES = 256_000  # of a request
 MAX_WEIGHTS = 40_000  # of a translation: 200 words of 200
 DIGITS = 4
-WEIGHTS = f"The attention to source words, a row a target word; null: there is none, or there are over {MAX_WEIGHTS:,}"
+WEIGHTS = f"Attention to source words, a row for each target word; null if none, or over {MAX_WEIGHTS:,} numbers"
 # Where a length has a bound, pydantic refuses half of a character (a surrogate), which JSON can hold.
 Text = Annotated[str, Field(max_length=MAX_BYTES)]
 # Moses tokens may hold HTML entities.

@@ -125,7 +125,7 @@ def check_request(app: ASGIApp, cors: Sequence[str]) -> ASGIApp:
 
 
 class Connection(H11Protocol):
-    """A connection of one request; of too many, the oldest is closed whose client does not wait for an answer.
+    """A connection for one request. If there are too many, the oldest one without a waiting client is closed.
 
     uvicorn never closes a connection that sends nothing, or half of a request, so idle ones would lock everybody out.
     """

@@ -16,7 +16,7 @@ class Habits(NamedTuple):
         has_capital_nouns: nouns begin with capitals, not only names.
         has_accents: words have other letters than a to z, not only names.
         subject: finds a word before a verb, in the group ``first`` if it begins a sentence.
-        write_out: writes the full names of months into dates, which models have read more often.
+        write_out: replaces short names of months in dates by full names, which training text has more often.
     """
 
     negation: re.Pattern[str] = re.compile(r"(?!)")

@@ -60,8 +60,8 @@ def nested(depth: int) -> str:
     return rf"(?:[^{{}}]|\{{{nested(depth - 1)}\}})*" if depth else r"[^{}]*"
 
 
-# KEPT: a span, where tokens end. SHOWN: a span that the model reads as text. PART: a span, or a part of the token
-# around it if the token is no plain word. BOUNDARY: no span, but tokens end there.
+# KEPT: a span; tokens end at it. SHOWN: likewise, but the model reads the span as text. PART: a span inside a plain
+# word, and otherwise a part of the token, which is the span. BOUNDARY: no span, but tokens end at it.
 KEPT, SHOWN, PART, BOUNDARY = "KEPT", "SHOWN", "PART", "BOUNDARY"
 # Name, kind and pattern of each construct. Where two match, the first is taken. recipes/docs_en_fr/EVIDENCE says how
 # often each construct occurs, and how often translators keep it.

@@ -51,9 +51,9 @@ class Terms:
 def find_names(texts: Iterable[str], language: str) -> list[str]:
     """The words that are names in these texts, such as a project's own: "Click supports", "which Click is".
 
-    A name is the subject of clauses, at the beginning of sentences and inside, without an article. With a
-    capital, it is more often a subject than it occurs in small letters. Or it has a small letter even at the beginning
-    of sentences: "uv is".
+    A name is the subject of several clauses without an article, at the beginning of sentences and inside. A word with a
+    capital must be a subject more often than it occurs in small letters. A word in small letters must also begin
+    sentences: "uv is".
     """
     subject = HABITS.get(language, Habits()).subject
     if subject is None:  # no text needs to be read

@@ -88,8 +88,11 @@ def test_dropped_pairs_are_counted_and_too_few_are_refused(tmp_path: Path, capsy
             split(write_files(tmp_path, pairs), sizes)
 
 
-WEB = ("<p>A <b class='x'>black</b> cat&#39;s &lt;b&gt; 5 < 6<br/> ?a&copy=<b or c>", "Un chat <i>noir</i> : 5 < 6 > <URL>\0 &amp; fin")
-PLAIN = ("A black cat's <b> 5 < 6 ?a&copy=<b or c>", "Un chat noir : 5 < 6 > <URL> & fin")
+WEB = (
+    "<p>A <b class='x'>black</b> cat&#39;s &lt;b&gt; 5 < 6<br/> ?a&copy=<b or c>",
+    "Un <i>chat</i> : 5 < 6 > <URL>\0 &amp;",
+)
+PLAIN = ("A black cat's <b> 5 < 6 ?a&copy=<b or c>", "Un chat : 5 < 6 > <URL> &")
 
 
 def test_tags_and_entities_are_taken_out_but_not_in_messages(tmp_path: Path) -> None:

@@ -70,7 +70,10 @@ from tests.trained import SHIPPED_MODEL, needs_shipped_model
         ("Open `%s' or <![CDATA[it]]> of 'git-add'(1)", "`%s'|<![CDATA[|]]>|'git-add'(1)"),
         ("'git add' [-v | --all] [<file>...]", "'git add' [-v \\| --all] [<file>...]"),
         ("95 % d'intervalles de 5 s", ""),
-        ("I</etc/a> of F<b>B</b> in {docdir}/examples for {price}/month", "I</etc/a>|F<b>|</b>|{docdir}/examples|{price}"),
+        (
+            "I</etc/a> of F<b>B</b> in {docdir}/examples for {price}/month",
+            "I</etc/a>|F<b>|</b>|{docdir}/examples|{price}",
+        ),
         (":py:class:`it <a.It>` of :term:`some its<it>`", ":py:class:`it <a.It>`|<it>"),
     ],
 )

@@ -1,8 +1,8 @@
 """Say which encoders and decoders run in their fused form.
 
-All their parts are of the classes in ``PARTS``, and nobody has changed a function in ``REPLACED``. Any other class, a
-subclass too, may compute something else, and so may a changed function. Then an encoder or decoder runs through the
-readable ``step`` and ``scan``, in training and in a search: slower, but as it is written.
+The fused form runs only if every part is of a class in ``PARTS``, and no function in ``REPLACED`` was changed: any
+other class, a subclass too, may compute something else. Otherwise the readable ``step`` and ``scan`` run, in training
+and in a search. They are slower, but compute what is written.
 """
 
 import inspect
