@@ -26,9 +26,8 @@ ADAM = [
 ]
 SMALL_MODEL = ["--arch bahdanau_gru_small --task rnnsearch --update-word current --{sharing}", *ADAM]
 PAPER_MODEL = [
-    "--arch bahdanau_gru --task rnnsearch --pool-batches 20 --max-words {longest}",
+    "--arch bahdanau_gru --task rnnsearch --pool-batches 20 --max-words 50",
     "--criterion summed_nll --optimizer adadelta --clip-norm 1 --max-epoch 5",
-    "--save-interval-updates 1000 --keep-interval-updates 1",
 ]
 BASE_MODEL = [f"--arch rnnsearch --task rnnsearch --finetune-from-model {START}", *ADAM]
 
@@ -81,12 +80,12 @@ def make_script(
     source, target = languages
     sharing = "share-all-embeddings" if joined else "share-decoder-input-output-embed"
     numbers = vars(plan) | {"warmup": min(400, plan.updates // 5), "sharing": sharing}
-    numbers["longest"] = 100 if joined else 50  # subwords or words
     template = SMALL_MODEL if plan.pairs < MANY_PAIRS else PAPER_MODEL
     if base is not None:
         template, dictionaries = BASE_MODEL, ["--srcdict", f"dict.{source}.txt", "--tgtdict", f"dict.{target}.txt"]
     elif joined:
         dictionaries = ["--joined-dictionary"]
+        template = [line.replace("--max-words 50", "--max-words 100") for line in template]  # subwords
     else:
         dictionaries = ["--nwordssrc", SHORTLIST, "--nwordstgt", SHORTLIST, "--padding-factor", 1]
         if plan.pairs < MANY_PAIRS:  # words seen once become <unk>, so that it is learnt
@@ -95,6 +94,8 @@ def make_script(
     if plan.pairs < MANY_PAIRS:  # 20 to 40 times in all
         interval = max(1, plan.updates * plan.batch // plan.pairs // 20)
         model += ["--validate-interval", interval, "--save-interval", interval]
+    else:
+        model += ["--save-interval-updates", 1000, "--keep-interval-updates", 1]
     sizes = {name: value for name, value in (vars(base.config) if base else {}).items() if "dropout" not in name}
     search = command_options((base and base.usage.search) or {"beam": 12})
     codes = [*map(language_code, languages)]

@@ -51,9 +51,9 @@ def load(path: str | Path, device: str | torch.device = "cpu", **options: Any) -
     """Load a model or an ensemble.
 
     Args:
-        path: a folder that ``rnnsearch export`` wrote; a checkpoint, or the folder of a training, whose best checkpoint
-            is taken; or several of these with colons between: an ensemble. ``torch.load`` reads checkpoints: load only
-            checkpoints that you trained yourself.
+        path: a folder that ``rnnsearch export`` wrote; a checkpoint; the folder of a training, whose exported model is
+            taken, or else its best checkpoint; or several of these with colons between: an ensemble. ``torch.load``
+            reads checkpoints: load only checkpoints that you trained yourself.
         device: "cpu", "cuda", or "auto": a GPU if there is one.
         options: fields of :class:`~rnnsearch_fairseq.search.SearchOptions`: the translator's defaults, instead of those
             that the folder recommends.
