@@ -13,7 +13,6 @@ from typing import BinaryIO
 
 from rnnsearch_fairseq.errors import InputError, quote
 
-MAX_LINKS = 40  # of a path, as in Linux
 outputs_begun: set[Path] = set()  # the files and folders that this process has begun to write
 
 
@@ -49,11 +48,8 @@ def open_output(path: Path, packs: bool = True) -> Iterator[BinaryIO]:
     """
     packed = packs and path.name.lower().endswith(".gz")
     # /dev/stdout may lead to a file to which other programs write, too. os.replace would take the file from them.
-    names = [path]
-    while os.path.islink(names[-1]) and len(names) < MAX_LINKS:
-        names.append(names[-1].parent / names[-1].readlink())
-    is_descriptor = any(os.path.realpath(name.absolute().parent).startswith("/proc/") for name in names)
-    if is_descriptor or (os.path.exists(path) and not (os.path.isfile(path) and os.access(path, os.W_OK))):
+    is_file = os.path.isfile(path) and os.access(path, os.W_OK) and path.absolute().parts[1] not in ("dev", "proc")
+    if os.path.exists(path) and not is_file:
         raise InputError(f"{path}: not a file that can be written; give another name")
     path = Path(os.path.realpath(path))
     partial = path.with_name(f".{path.name[:40]}.{secrets.token_hex(4)}.tmp")

@@ -73,10 +73,7 @@ def test_names_may_be_as_long_as_the_system_allows_and_what_is_no_file_is_refuse
             pass
     os.mkfifo(tmp_path / "fifo")
     with (tmp_path / "log").open("w") as log:
-        (tmp_path / "link").symlink_to(f"/dev/fd/{log.fileno()}")
-        (tmp_path / "links").symlink_to("link")
-        paths = (tmp_path / "fifo", tmp_path, Path("/dev/null"), Path(f"/dev/fd/{log.fileno()}"), tmp_path / "links")
-        for path in paths:
+        for path in (tmp_path / "fifo", tmp_path, Path("/dev/null"), Path(f"/dev/fd/{log.fileno()}")):
             with pytest.raises(InputError, match=f"^{path}: not a file that can be written"), open_output(path):
                 pass
     (tmp_path / "loop").symlink_to("loop")

@@ -10,7 +10,6 @@ from rnnsearch_fairseq.errors import InputError, quote
 from rnnsearch_fairseq.text.lines import check_rereadable, open_bytes
 
 MAX_BYTES = 1 << 26  # of a document, which is held in memory
-MAX_TEXTS, MAX_MARKS = 100_000, 1_000_000  # since a text takes up to 3 kB of memory, and a mark up to 0.5 kB
 HEAD = 4096  # bytes, in which a file shows what it is
 XML = re.compile(rb"\A(?:\xef\xbb\xbf)?\s*<(?:\?xml|!DOCTYPE TS|TS|xliff|tmx)\b")
 PO = re.compile(rb'^msgid[ \t]+"', re.MULTILINE)
@@ -24,20 +23,17 @@ class Format(NamedTuple):
     name: str
     suffixes: tuple[str, ...]
     reader: str  # a module of this folder and its function; lines of text are translated without importing any
-    signs: tuple[bytes, ...]  # each text has at least one of them
-    marks: tuple[bytes, ...]  # signs of what takes memory in a text
     begin: re.Pattern[bytes] | None = None  # a file that begins so has this format, whatever its name
     bilingual: bool = True  # the document holds translations beside the sources
 
 
-MARKDOWN = (b"\n", b"|", b"<"), (b"*", b"_", b"`", b"[", b"&", b"~", b"\\")  # its signs and marks
 XML_ENDINGS = (".xlf", ".xliff", ".sdlxliff", ".mqxliff", ".mxliff", ".ts")
 FORMATS = (
-    Format("PO", (".po", ".pot"), "po:read_po", (b"msgid",), (b"\n",), PO),
-    Format("XLIFF or TS", XML_ENDINGS, "xliff:read_xml", (b"</source",), (b"<",), XML),
-    Format("Markdown", (".md", ".markdown"), "markdown:read_markdown", *MARKDOWN, bilingual=False),
-    Format("MDX", (".mdx",), "markdown:read_mdx", *MARKDOWN, bilingual=False),
-    Format("HTML", (".html", ".htm"), "html:read_html", (b"<",), (b"&",), bilingual=False),
+    Format("PO", (".po", ".pot"), "po:read_po", PO),
+    Format("XLIFF or TS", XML_ENDINGS, "xliff:read_xml", XML),
+    Format("Markdown", (".md", ".markdown"), "markdown:read_markdown", bilingual=False),
+    Format("MDX", (".mdx",), "markdown:read_mdx", bilingual=False),
+    Format("HTML", (".html", ".htm"), "html:read_html", bilingual=False),
 )
 
 
@@ -74,10 +70,8 @@ def read_document(path: Path) -> Document:
     known = find_format(path)
     if known is None or known.bilingual:
         known = find_beginning(content) or known
-    texts, marks = (sum(map(content.count, signs)) for signs in (known.signs, known.marks))
-    if len(content) > MAX_BYTES or texts > MAX_TEXTS or marks > MAX_MARKS:
-        most = f"{MAX_BYTES:,} bytes, {MAX_TEXTS:,} texts or {MAX_MARKS:,} lines, tags, references or other marks"
-        raise InputError(f"{path}: has more than {most}; split it")
+    if len(content) > MAX_BYTES:
+        raise InputError(f"{path}: has more than {MAX_BYTES:,} bytes; split it")
     module, function = known.reader.split(":")
     read = getattr(import_module(f"rnnsearch_fairseq.documents.{module}"), function)
     try:

@@ -342,12 +342,7 @@ def test_what_repeats_takes_no_quadratic_time(
     [
         ("a.po", b'msgid "a"\nmsgstr "b', r"a\.po: not PO .*; repair it"),
         ("a.po", b'msgid "a"\nmsgstr "b"\n\nmsgid "c" msgstr "d"\n', "not laid out as usual.*; repair it"),
-        ("a.po", b"#" * 100_000, "has more than 99,999 bytes, 20 texts or 200 lines, tags, references or other"),
-        ("a.po", b'msgid "a"\nmsgstr ""\n\n' * 21, "20 texts or 200 lines"),
-        ("a.md", b"a|" * 21, "20 texts or 200 lines"),
-        ("a.po", b"#\n" * 201 + b'msgid "a"\nmsgstr ""\n', "20 texts or 200 lines"),
-        ("a.md", b"*a* " * 101, "20 texts or 200 lines"),
-        ("a.html", b"&amp;" * 201, "20 texts or 200 lines"),
+        ("a.po", b"#" * 100_000, "has more than 99,999 bytes"),
         ("a.xlf", XLIFF.replace("</group>", "").encode(), r"a\.xlf: not XLIFF or TS .*line \d+"),
         ("a.xlf", b"<html/>", "not XLIFF or TS .*its first element is html"),
         ("a.xlf", b'<!DOCTYPE xliff [<!ENTITY a "b">]><xliff>&a;</xliff>', "not XLIFF or TS .*it defines entities"),
@@ -360,8 +355,6 @@ def test_bad_documents_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, content: bytes, message: str
 ) -> None:
     monkeypatch.setattr(formats, "MAX_BYTES", 99_999)
-    monkeypatch.setattr(formats, "MAX_TEXTS", 20)
-    monkeypatch.setattr(formats, "MAX_MARKS", 200)
     (tmp_path / name).write_bytes(content)
     with pytest.raises(InputError, match=message):
         read_document(tmp_path / name)
