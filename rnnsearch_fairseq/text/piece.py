@@ -120,8 +120,8 @@ class Piece:
         self._from, self._to = (HABITS.get(language, Habits()) for language in reader.languages)
         self._label = _accelerator(text, reader.words[0] or ()) if reader.masks else ""
         plain = reader.terms.put_into(text.replace(self._label, "", 1) if self._label else text)
-        plain = plain.replace(AND_OF_XML, " & ")
-        self._plain = self._from.write_out(normalize("NFC", plain)) if reader.masks else plain
+        read = self._from.write_out(normalize("NFC", plain.replace(AND_OF_XML, " & ")))
+        self._plain = read if reader.masks else plain
         found = scan(self._plain, *reader.what_is_kept)
         places = found.kept if reader.masks else [(start, end) for _, start, end in found.constructs]
         self._kept, self._elements = [self._plain[start:end] for start, end in places], shape(found)
