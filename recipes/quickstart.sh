@@ -44,5 +44,5 @@ rnnsearch plot "$OUT/alignments.jsonl" "$OUT/alignment.png" 2>> "$OUT/log"
 sacrebleu "$OUT/text/test.fr" -i "$OUT/test.hyp.fr" --tokenize none --force --width 2 --format text
 echo "Unchanged, this recipe has BLEU 93.3 to 94.2, depending on the processor. On real text, most good models have 30 to 60."
 echo "The model knows the words and the sentences of the grammar only, such as: $(sed -n 2p "$OUT/text/test.en")"
-say "parses of the English sides are in $OUT/text/{train,valid,test}.penn (recipes/README.md, Trees on your own text)"
+say "parses of the English sides are in $OUT/text/{train,valid,test}.penn (for a tree model: recipes/README.md, Trees on your own text)"
 show_model "$OUT/model.pt" --beam 5 --replace-unknown

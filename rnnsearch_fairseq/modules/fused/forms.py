@@ -1,8 +1,8 @@
 """Say which encoders and decoders run in their fused form.
 
-The fused form runs only if every part is of a class in ``PARTS``, and no function in ``REPLACED`` was changed: any
-other class, a subclass too, may compute something else. Otherwise the readable ``step`` and ``scan`` run, in training
-and in a search. They are slower, but compute what is written.
+The fused form runs only if every part is of a class in ``WRITTEN_FOR`` or ``PLAIN``, and nobody has changed these
+classes or objects: any other class, a subclass too, may compute something else. Otherwise the readable ``step`` and
+``scan`` run, in training and in a search. They are slower, but compute what is written.
 """
 
 import inspect
@@ -28,44 +28,64 @@ from rnnsearch_fairseq.modules.tree_lstm import TreeLSTM
 
 logger = logging.getLogger(__name__)
 
-PARTS = {AlignmentModel, FixedContext, GatedHiddenUnit, DeepOutput, BiasedEmbedding, WordEmbedding, LSTM, TreeLSTM}
-PARTS |= {nn.Linear, nn.Dropout}
-# The functions in whose place fused code may run, and a checksum of the source for which that code was written. It is
-# the same with Python 3.10 to 3.13.
-REPLACED: list[tuple[Any, str, int]] = [
-    (attention, "average_annotations", 0x2411C142),
-    (AlignmentModel, "forward", 0xF639BC6D),
-    (FixedContext, "forward", 0xE1D5BDAE),
-    (GatedHiddenUnit, "forward", 0x62F5C49C),
-    (Encoder, "scan", 0xB58C7A1D),
-    (Decoder, "step", 0x52909742),
-    (Decoder, "scan", 0x8B9BFEB3),
-    (DeepOutput, "forward", 0x97E04D7E),
-    (BiasedEmbedding, "forward", 0xF4ADD797),
-    (WordEmbedding, "forward", 0x8BB8B332),
-    (LSTM, "forward", 0x98664E23),
-    (TreeLSTM, "forward", 0x39D7B868),
-    (TreeEncoder, "scan", 0xC7093A76),
-    (TreeEncoder, "join", 0xC6DC8CA8),
-    (TreeDecoder, "attend", 0x9CD326B2),
-    (TreeDecoder, "step", 0xD151C619),
-    (TreeDecoder, "scan", 0x09C2E7EB),
-]
+# The classes, and functions of a module, for which the fused code was written, and a checksum of their functions'
+# source. It is the same with Python 3.10 to 3.13.
+WRITTEN_FOR: dict[Any, int] = {
+    attention: 0x2411C142,
+    AlignmentModel: 0xD07C0441,
+    FixedContext: 0x57B69D00,
+    GatedHiddenUnit: 0x590BC060,
+    Encoder: 0x34D507F1,
+    Decoder: 0xBE36150A,
+    DeepOutput: 0xD0A90C44,
+    BiasedEmbedding: 0x211A7BFC,
+    WordEmbedding: 0x306EE280,
+    LSTM: 0x4B70DFFE,
+    TreeLSTM: 0xD4D5C71E,
+    TreeEncoder: 0x11782C1B,
+    TreeDecoder: 0xC7609F31,
+}
+PLAIN = {nn.Linear, nn.Dropout}
+METHODS = {"forward", "scan", "step"}  # that an object may have for itself
+# The layers and cells whose bias the fused code adds.
+BIASED = {"embedding", "unit", "forward_unit", "backward_unit", "from_summary", "from_state", "to_vocabulary"}
+BIASED |= {"attention.from_annotation", "readout.from_state", "readout.to_vocabulary"}
+BIASED |= {"lstm.from_input", "tree_lstm.from_children", "start.from_children"}
 
 
 def has_fused_form(module: nn.Module, fused: type[nn.Module]) -> bool:
-    """Whether the encoder or decoder ``module`` has the class ``fused``, known parts, and unchanged functions."""
-    is_known = type(module) is fused and all(type(part) in PARTS for part in module.modules() if part is not module)
-    return is_known and not any(is_changed(getattr(owner, name), checksum) for owner, name, checksum in REPLACED)
+    """Whether the encoder or decoder ``module`` has the class ``fused``, and known parts that nobody has changed."""
+    if type(module) is not fused:
+        return False
+    parts = [part for part in module.modules() if part is not module]
+    changed = [type(part) for part in parts if type(part) not in WRITTEN_FOR and type(part) not in PLAIN]
+    changed += [type(part) for part in parts if part._forward_hooks or part._forward_pre_hooks]
+    changed += [type(part) for part in module.modules() if METHODS & vars(part).keys()]
+    owners = {attention, *fused.__mro__, *map(type, parts)}
+    changed += [owner for owner in owners & WRITTEN_FOR.keys() if find_checksum(owner) != WRITTEN_FOR[owner]]
+    names = [owner.__name__ for owner in changed]
+    names += [name for name, _ in module.named_parameters() if name.endswith(".bias") and name[:-5] not in BIASED]
+    for name in names:
+        _warn(name)
+    return not names
+
+
+def find_checksum(owner: Any) -> int:
+    """The checksum of the functions and properties in a class, or of the functions in a module."""
+    found = (getattr(value, "fget", value) for value in vars(owner).values())
+    place = getattr(owner, "__module__", owner.__name__)
+    return _add_up(tuple(one for one in found if inspect.isfunction(one) and one.__module__ == place))
 
 
 @cache
-def is_changed(function: Callable[..., Any], checksum: int) -> bool:
-    """Whether the source of a function has another checksum; a warning says so once."""
+def _add_up(functions: tuple[Callable[..., Any], ...]) -> int:
+    """The checksum of the source of functions; 0 if it is nowhere, as of one that was typed into a session."""
     try:
-        found = zlib.crc32(inspect.getsource(function).encode())
-    except OSError:  # typed into a session
-        found = 0
-    if found != checksum:
-        logger.warning(f"{function.__qualname__} was changed: networks run as it is written, not in their fused form")
-    return found != checksum
+        return zlib.crc32("".join(map(inspect.getsource, functions)).encode())
+    except OSError:
+        return 0
+
+
+@cache
+def _warn(name: str) -> None:
+    logger.warning(f"{name} is new or changed: networks run as they are written, not in their fused form")

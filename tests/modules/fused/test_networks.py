@@ -10,7 +10,8 @@ import torch
 from rnnsearch_fairseq.modules.attention import AlignmentModel, Memory, average_annotations
 from rnnsearch_fairseq.modules.config import NetworkConfig
 from rnnsearch_fairseq.modules.fused import kernels
-from rnnsearch_fairseq.modules.fused.forms import REPLACED, is_changed
+from rnnsearch_fairseq.modules.fused.forms import WRITTEN_FOR, find_checksum, has_fused_form
+from rnnsearch_fairseq.modules.fused.rnn import FusedDecoder
 from rnnsearch_fairseq.modules.gru import GatedHiddenUnit
 from rnnsearch_fairseq.modules.rnnsearch import RNNsearch, RNNsearchConfig
 from rnnsearch_fairseq.modules.tree2seq import Tree2Seq, Tree2SeqConfig
@@ -117,7 +118,22 @@ def test_attention_to_a_long_source_is_exact_in_half_precision(dtype: torch.dtyp
 
 
 def test_the_checksums_are_those_of_the_sources() -> None:
-    assert [name for owner, name, checksum in REPLACED if is_changed(getattr(owner, name), checksum)] == []
+    assert {owner: find_checksum(owner) for owner in WRITTEN_FOR} == WRITTEN_FOR
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda part: part.register_forward_hook(print),
+        lambda part: setattr(part, "forward", print),
+        lambda part: part.from_state.register_parameter("bias", torch.nn.Parameter(torch.zeros(3))),
+    ],
+)
+def test_a_changed_object_has_no_fused_form(change: Any) -> None:
+    decoder = RNNsearch(CONFIGS["rnnsearch"], 5, 5).decoder
+    assert has_fused_form(decoder, FusedDecoder)
+    change(decoder.attention)
+    assert not has_fused_form(decoder, FusedDecoder)
 
 
 @pytest.mark.parametrize("owner", [AlignmentModel, GatedHiddenUnit])
@@ -134,4 +150,4 @@ def test_a_changed_equation_is_computed(
     sample = make_sample("ragged", left=False)
     fused, readable = (run("rnnsearch", scan, sample)[0] for scan in ("fused", "reference"))
     assert all(map(torch.equal, fused, readable))
-    assert "was changed: networks run as it is written" in caplog.text
+    assert "is new or changed: networks run as they are written" in caplog.text
