@@ -60,14 +60,14 @@ CODE = re.compile(
 NO_SIGNS = str.maketrans("<>\"'&", "xxxxx")
 
 
-def read_html(content: bytes) -> Document:
-    """The units of an HTML page or fragment in UTF-8."""
+def read_html(content: bytes, is_page: bool = True) -> Document:
+    """The units of an HTML page or fragment in UTF-8; ``is_page``: XML's closed tags are refused."""
     content.decode()
     page = Page(content)
     if encoding := XML_ENCODING.match(content):
         page.declared.append((encoding.span(1), "utf-8"))
     front = FRONT_MATTER.match(content)
-    units = [*html_units(page, (front.end() if front else 0, len(content)), is_page=True)]
+    units = [*html_units(page, (front.end() if front else 0, len(content)), is_page)]
     return Document(page, units, source=page.language)
 
 

@@ -3,7 +3,7 @@
 import asyncio
 import re
 from collections.abc import Callable, Sequence
-from itertools import chain, pairwise, starmap
+from itertools import chain, islice, pairwise, starmap
 from typing import Annotated, Any, Literal
 from urllib.parse import parse_qs
 
@@ -20,6 +20,7 @@ from rnnsearch_fairseq.text.language import language_code
 from rnnsearch_fairseq.text.sentences import SENTENCE_END, combine
 
 MAX_CHARACTERS = 250_000  # of a request, times the translations of each text
+MAX_TEXTS = 2_000  # of a request, and parts of its texts
 MAX_FIELDS = 1_000  # of a form; for multipart forms, this is Starlette's default
 MAX_PART = 4_000  # characters of a long text that are translated at a time
 EXAMPLE = 'a JSON object, such as {"q": "Hello.", "source": "en", "target": "fr"}'
@@ -32,7 +33,7 @@ router = APIRouter()
 class TextRequest(BaseModel):
     """Texts, and how to translate them; other fields of LibreTranslate, such as api_key, are ignored."""
 
-    q: Annotated[list[Text], Field(fail_fast=True)]
+    q: Annotated[list[Text], Field(fail_fast=True, max_length=MAX_TEXTS)]
     source: str
     target: str
     format: Literal["text", "html"] = "text"
@@ -47,11 +48,11 @@ class TextRequest(BaseModel):
 
 
 async def read_fields(request: Request) -> dict[str, Any]:
-    """Read JSON or a form, without the fields that are null; a field that a form has several times is a list."""
+    """Read JSON or a form, without options that are null or empty; what a form has several times is a list."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     try:
         if kind == "application/json":
-            return {name: value for name, value in {**await request.json()}.items() if value is not None}
+            return _without_empty({**await request.json()})
         if kind == "multipart/form-data":
             form = await request.form()
             fields = {name: form.getlist(name) for name in form}
@@ -60,7 +61,11 @@ async def read_fields(request: Request) -> dict[str, Any]:
             fields = parse_qs(form, True, max_num_fields=MAX_FIELDS, errors="strict")
     except (ValueError, TypeError, RecursionError, ClientDisconnect) as error:
         raise InputError(f"the request cannot be read as {kind} ({error}); send {EXAMPLE}, or a form") from error
-    return {name: values if len(values) > 1 else values[0] for name, values in fields.items()}
+    return _without_empty({name: values if len(values) > 1 else values[0] for name, values in fields.items()})
+
+
+def _without_empty(fields: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if value is not None and (value != "" or name == "q")}
 
 
 @router.get("/health")
@@ -102,6 +107,10 @@ async def translate(request: Request) -> dict[str, Any]:
     cut = _cut_html if asked.format == "html" else _cut_text
     # In a thread, so that the event loop goes on.
     texts = await asyncio.to_thread(lambda: [cut(text, model.target_lang) for text in asked.q])
+    if (number := sum(len(parts) for parts, _ in texts)) > MAX_TEXTS:
+        raise InputError(
+            f"the request has {number:,} texts; at most {MAX_TEXTS:,} are translated at a time; send fewer"
+        )
     results: dict[str, list[Candidate]] = {}
     parts, size = [*{part: None for parts, _ in texts for part in parts}], MAX_TRANSLATIONS // (asked.alternatives + 1)
     for some in (parts[start : start + size] for start in range(0, len(parts), size)):
@@ -143,11 +152,13 @@ def _cut_text(text: str, language: str) -> tuple[list[str], Write]:
 
 def _cut_html(text: str, language: str) -> tuple[list[str], Write]:
     """The texts of HTML, and how to write their translations into it; the rest stays as it is."""
-    document = read_html(text.encode())
+    document = read_html(text.encode(), is_page=False)
+    parts = [_cut_text(unit.sources[0], language)[0] for unit in document.units]
 
     def write(translations: Sequence[str]) -> Candidate:
         document.store.changes.clear()
-        left_out = [unit.fill([text]) for unit, text in zip(document.units, translations)]
+        following = iter(translations)
+        left_out = [unit.fill(["".join(islice(following, len(cut)))]) for unit, cut in zip(document.units, parts)]
         return document.write(language).decode(), [*filter(None, left_out)]
 
-    return [unit.sources[0] for unit in document.units], write
+    return [*chain.from_iterable(parts)], write

@@ -10,6 +10,7 @@ README of rnnsearch_fairseq/serve says more.
 import asyncio
 import contextlib
 import ipaddress
+import logging
 import socket
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
@@ -25,7 +26,7 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.responses import JSONResponse
 from starlette.staticfiles import StaticFiles
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from rnnsearch_fairseq.command_line import make_parser
@@ -88,7 +89,8 @@ def make_app(worker: Worker, hosts: Sequence[str] = LOOPBACK, cors: Sequence[str
     names = [urlsplit(origin).hostname or origin for origin in cors]
     app.add_middleware(TrustedHostMiddleware, allowed_hosts=[*hosts, *names])
     if cors:
-        app.add_middleware(CORSMiddleware, allow_origins=cors, allow_methods=["GET", "POST"], allow_headers=["*"])
+        options = {"allow_methods": ["GET", "POST"], "allow_headers": ["*"], "allow_private_network": True}
+        app.add_middleware(CORSMiddleware, allow_origins=cors, **options)
     for kind in (RequestValidationError, ValidationError, InputError, HTTPException):
         app.add_exception_handler(kind, _refuse)
     app.include_router(router)
@@ -107,19 +109,25 @@ async def _refuse(request: Request, error: Exception) -> JSONResponse:
 
 
 def check_request(app: ASGIApp, cors: Sequence[str]) -> ASGIApp:
-    """Refuse requests of other sites' pages, requests that are too long, and requests without a Content-Length."""
+    """Refuse requests of other sites' pages, and requests that are too long."""
 
     async def check(scope: Scope, receive: Receive, send: Send) -> None:
-        headers, status, reason = Headers(scope=scope) if scope["type"] == "http" else {}, 0, ""
+        headers, received = Headers(scope=scope) if scope["type"] == "http" else {}, 0
+
+        async def receive_part() -> Message:
+            nonlocal received
+            message = await receive()
+            received += len(message.get("body", b""))
+            if received > MAX_BYTES:
+                raise HTTPException(413, f"the request has more than {MAX_BYTES:,} bytes; send fewer sentences")
+            return message
+
         origin = headers.get("origin")
         if origin and origin.partition("://")[2] != headers.get("host") and {origin, "*"}.isdisjoint(cors):
-            status, reason = 403, f"pages of {origin} may not use this server; start it with --cors {origin}"
-        elif "transfer-encoding" in headers:
-            status, reason = 411, "send the request in one piece, with its Content-Length"
-        elif int(headers.get("content-length", 0)) > MAX_BYTES:
-            status, reason = 413, f"the request has more than {MAX_BYTES:,} bytes; send fewer sentences"
-        answering = JSONResponse({"error": str(InputError(reason))}, status) if status else app
-        await answering(scope, receive, send)
+            reason = str(InputError(f"pages of {origin} may not use this server; start it with --cors {origin}"))
+            await JSONResponse({"error": reason}, 403)(scope, receive, send)
+        else:
+            await app(scope, receive_part, send)
 
     return check
 
@@ -178,10 +186,13 @@ def main() -> None:
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on; 0.0.0.0: all (default: 127.0.0.1)")
     parser.add_argument("--port", type=int, default=8000, help="0: any free port (default: 8000)")
     cors = "sites whose pages may use the server, such as https://example.org, or '*': all; other sites are refused"
-    parser.add_argument("--cors", nargs="+", default=[], metavar="ORIGIN", help=cors)
+    parser.add_argument(
+        "--cors", nargs="+", default=[], metavar="ORIGIN", type=lambda origin: origin.rstrip("/"), help=cors
+    )
     add_search_options(parser)
     args = parser.parse_args()
     translator = load_with_replacements(args)
+    logging.getLogger("python_multipart").setLevel(logging.ERROR)  # it would print what clients send
     with open_socket(args.host, args.port) as listening, contextlib.suppress(KeyboardInterrupt):
         address, port = listening.getsockname()[:2]
         name = f"[{address}]" if ":" in address else address

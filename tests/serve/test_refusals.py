@@ -9,7 +9,7 @@ pytest.importorskip("httpx")  # the test client asks for it
 
 from fastapi.testclient import TestClient
 
-from rnnsearch_fairseq.serve.libretranslate import MAX_CHARACTERS, MAX_FIELDS
+from rnnsearch_fairseq.serve.libretranslate import MAX_CHARACTERS, MAX_FIELDS, MAX_TEXTS
 from rnnsearch_fairseq.serve.messages import MAX_BYTES
 
 pytestmark = [pytest.mark.train, pytest.mark.filterwarnings("ignore::UserWarning")]
@@ -43,7 +43,9 @@ def send(client: TestClient, path: str, kind: str, body: Any, **headers: str) ->
         (API, JSON, b'{"sentences": ' + ITEMS + b"}", 400, "sentences.0"),
         (API, JSON, b'{"sentences": ["a"], "trees": ' + ITEMS + b"}", 400, "trees.0"),
         (API, JSON, b" " * (MAX_BYTES + 1), 413, f"{MAX_BYTES:,}"),
-        (API, JSON, iter([b"{", b"}"]), 411, "Content-Length"),
+        (API, JSON, iter([b" " * MAX_BYTES, b" "]), 413, f"{MAX_BYTES:,}"),
+        (LIBRE, JSON, {**Q, "q": ["a"] * (MAX_TEXTS + 1)}, 400, f"{MAX_TEXTS}"),
+        (LIBRE, JSON, {**Q, "q": "<p>a" * (MAX_TEXTS + 1), "format": "html"}, 400, f"{MAX_TEXTS:,}"),
         (API, "text/plain", b'{"sentences": ["a"]}', 400, "body: "),
         (LIBRE, JSON, b"[" * 100_000, 400, "JSON"),
         (LIBRE, JSON, b"[1]", 400, "JSON object"),
@@ -78,7 +80,8 @@ def test_a_wrong_request_is_refused_in_one_sentence(
     [
         ("Application/JSON; charset=UTF-8", Q, "le chien dort."),
         (JSON, b"\xef\xbb\xbf" + json.dumps(Q).encode(), "le chien dort."),
-        (JSON, {**Q, "alternatives": None, "format": None, "api_key": None}, "le chien dort."),
+        (JSON, {**Q, "alternatives": None, "format": "", "api_key": None}, "le chien dort."),
+        (JSON, iter([b"{", json.dumps(Q)[1:].encode()]), "le chien dort."),
         (FORM, "q=The dog sleeps.&q=...&source=en&target=fr", ["le chien dort.", "..."]),
         (PARTS, "".join(part(*field) for field in Q.items()) + "--x--\r\n", "le chien dort."),
         (PARTS, "".join(part(*field) for field in [("q", "…"), *Q.items()]) + "--x--", ["…", "le chien dort."]),

@@ -120,6 +120,21 @@ function readForm() {
   return { sentences, trees, nbest };
 }
 
+// The server's answer; an error if there is none, a refusal, or another program's page.
+async function ask(path, options) {
+  let [response, answer] = [null, null];
+  try {
+    response = await fetch(path, options);
+    answer = await response.json();
+  } catch {
+    throw new Error("the server cannot be reached; is it running?");
+  }
+  if (!response.ok) {
+    throw new Error(answer.error);
+  }
+  return answer;
+}
+
 async function translate() {
   running?.abort();
   const { signal } = (running = new AbortController());
@@ -139,24 +154,20 @@ async function translate() {
   results[0].part(".translation").scrollIntoView({ block: "nearest" });
   try {
     const headers = { "Content-Type": "application/json" };
-    const response = await fetch("/api/translate", { method: "POST", headers, body: JSON.stringify(request), signal });
-    const { error, sentences } = await response.json();
-    if (!response.ok) {
-      throw new Error(error);
-    }
+    const { sentences } = await ask("api/translate", { method: "POST", headers, body: JSON.stringify(request), signal });
     sentences.forEach((answer, index) => results[index].finish(answer));
   } catch (error) {
     if (signal.aborted) {
       return; // other results are shown now
     }
     byId("results").replaceChildren();
-    showProblem(byId("problem"), error instanceof TypeError ? "the server cannot be reached; is it running?" : error.message);
+    showProblem(byId("problem"), error.message);
   }
   byId("results").setAttribute("aria-busy", "false");
 }
 
 async function start() {
-  model = await (await fetch("/api/model")).json();
+  model = await ask("api/model");
   const { source_lang: source, target_lang: target } = model;
   byId("languages").textContent = `${languageName(source)} to ${languageName(target)}`;
   document.title = `Translate ${languageName(source)} to ${languageName(target)}`;
@@ -184,4 +195,4 @@ async function start() {
   });
 }
 
-start();
+start().catch((error) => showProblem(byId("problem"), error.message));
