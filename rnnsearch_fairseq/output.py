@@ -48,8 +48,9 @@ def open_output(path: Path, packs: bool = True) -> Iterator[BinaryIO]:
     """
     packed = packs and path.name.lower().endswith(".gz")
     # /dev/stdout may lead to a file to which other programs write, too. os.replace would take the file from them.
-    is_file = os.path.isfile(path) and os.access(path, os.W_OK) and path.absolute().parts[1] not in ("dev", "proc")
-    if os.path.exists(path) and not is_file:
+    folder = os.path.realpath(path.absolute().parent)
+    is_descriptor = folder == "/dev" or folder.startswith("/proc/")
+    if os.path.exists(path) and (is_descriptor or not (os.path.isfile(path) and os.access(path, os.W_OK))):
         raise InputError(f"{path}: not a file that can be written; give another name")
     path = Path(os.path.realpath(path))
     partial = path.with_name(f".{path.name[:40]}.{secrets.token_hex(4)}.tmp")

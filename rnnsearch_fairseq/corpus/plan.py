@@ -16,7 +16,7 @@ SHORTLIST = 30_004  # the paper's 30,000 words, and fairseq's four symbols
 TERMS_FILE = "terms.txt"
 CARD = "card.md"  # the description of the model of --from, for that of the new model
 START = "start.pt"  # the model of --from, as a checkpoint
-# Languages that sacrebleu cannot tokenize without more packages.
+# Languages that sacrebleu cannot cut into words, or only with more packages.
 WITHOUT_TOKENIZER = ("bo", "ja", "km", "ko", "lo", "my", "th", "yue")
 ADAM = [
     "--dropout {dropout} --readout-dropout {dropout} --word-dropout {word_dropout} --criterion smoothed_nll",
@@ -91,7 +91,7 @@ def make_script(
         if plan.pairs < MANY_PAIRS:  # words seen once become <unk>, so that it is learnt
             dictionaries += ["--thresholdsrc", 2, "--thresholdtgt", 2]
     model = [*shlex.split(" ".join(template).format(**numbers)), "--batch-size", plan.batch]
-    if plan.pairs < MANY_PAIRS:  # 20 to 40 times in all
+    if plan.pairs < MANY_PAIRS:  # after each pass, or 20 to 40 times
         interval = max(1, plan.updates * plan.batch // plan.pairs // 20)
         model += ["--validate-interval", interval, "--save-interval", interval]
     else:

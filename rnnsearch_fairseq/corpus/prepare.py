@@ -36,7 +36,7 @@ from rnnsearch_fairseq.corpus.plan import (
     plan_adaptation,
     plan_training,
 )
-from rnnsearch_fairseq.corpus.rows import Rows, add_languages, is_within, map_blocks, texts_of, write_rows
+from rnnsearch_fairseq.corpus.rows import Rows, add_languages, count_tokens, is_within, map_blocks, texts_of, write_rows
 from rnnsearch_fairseq.corpus.split import PARTS, split_files
 from rnnsearch_fairseq.errors import InputError, quote
 from rnnsearch_fairseq.inference.loading import Member, load_members, write_member
@@ -47,7 +47,7 @@ from rnnsearch_fairseq.text.language import check_language
 from rnnsearch_fairseq.text.lines import check_rereadable, read_pairs
 from rnnsearch_fairseq.text.markup import SYMBOLS, has_code, known_characters, mask_pair
 from rnnsearch_fairseq.text.preparation import Preparation, list_words, write_preparations
-from rnnsearch_fairseq.text.sentences import lacks_blanks
+from rnnsearch_fairseq.text.sentences import count_words, lacks_blanks
 from rnnsearch_fairseq.text.terms import NO_TERMS, Terms
 
 SCRIPT = "train.sh"
@@ -84,11 +84,12 @@ def prepare(
     words = Preparation(tokenizer, lowercase=lowercase, markup=bool(sentencepiece and has_markup))
     if words.markup:
         print("the text holds markup (code, links, placeholders): numbered symbols stand for it in training text")
+    count_in = count_tokens if tokenized or tokenizer else count_words  # some scripts have no blanks
     tokens: dict[str, Rows] = {}
     for part, pairs in parts.items():
         encoded = _encode_on_all_cores(pairs, words, languages, f"{part}, words")
         if part == "train" and max_words is not None:
-            encoded = (pair for pair in encoded if is_within(pair, max_words))
+            encoded = (pair for pair in encoded if is_within(pair, max_words, count_in))
         tokens[part] = Rows(encoded)
         print(f"{part}: {len(tokens[part]):,} of {len(pairs):,} pairs")
         if not tokens[part]:
@@ -266,14 +267,16 @@ def main() -> None:
         if model is None:
             number, preparation = prepare(parts, languages, new, **settings)
             plan, joined = plan_training(number), preparation.subwords is not None
+            is_lower = preparation.lowercase
         else:
             plan, joined = plan_adaptation(prepare_as(model, parts, new, terms)), False
+            is_lower = model.text.preparations[1].lowercase
         if args.terms is not None:
             shutil.copyfile(args.terms, new / TERMS_FILE)
         if model is not None and model.usage.description:
             before = f"Trained further by `rnnsearch prepare --from`. The model before:\n\n{model.usage.description}"
             (new / CARD).write_text(before, encoding="utf-8")
-        script = make_script(languages, plan, joined, model, args.terms is not None, bool(args.lowercase))
+        script = make_script(languages, plan, joined, model, args.terms is not None, is_lower)
         (new / SCRIPT).write_text(script, encoding="utf-8")
     print(f"\nWhat to expect: {plan.updates:,} updates of {plan.batch} pairs; train.sh says how long they take.")
     enough, cure = (1000, "go on from a trained one (--from MODEL)") if model is None else (100, "take more of them")

@@ -21,7 +21,6 @@ from tqdm import tqdm
 
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.output import open_output
-from rnnsearch_fairseq.text.sentences import count_words
 
 Row = tuple[str, ...]
 Result = TypeVar("Result")
@@ -43,9 +42,14 @@ def texts_of(name: str | Path, *endings: str) -> tuple[Path, ...]:
     return tuple(Path(f"{name}.{ending}") for ending in endings)
 
 
-def is_within(pair: Row, max_words: int) -> bool:
-    """Whether both sides of a pair have 1 to ``max_words`` words."""
-    return all(0 < count_words(side) <= max_words for side in pair)
+def count_tokens(text: str) -> int:
+    """The number of words between blanks."""
+    return len(text.split())
+
+
+def is_within(pair: Row, max_words: int, count: Callable[[str], float] = count_tokens) -> bool:
+    """Whether both sides of a pair have words, and at most ``max_words``."""
+    return all(0 < count(side) <= max_words for side in pair)
 
 
 class Rows(Sequence[Row]):

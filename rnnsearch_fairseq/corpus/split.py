@@ -29,7 +29,7 @@ MIN_FILES = 20  # from so many on, whole files are drawn for the development and
 CONTROL = re.compile("[\0-\x08\x0e-\x1b\x7f\ufeff]")  # and the byte order mark of some editors
 TAG = re.compile(
     r"</?(?:(?P<inline>a|abbr|b|big|cite|code|del|em|font|i|ins|kbd|mark|q|s|small|span|strike|strong|sub|sup|tt|u|var)|"
-    r"blockquote|br|center|div|h[1-6]|hr|img|li|ol|p|pre|table|tbody|td|th|thead|tr|ul)(?:\s[^<>]*=[^<>]*)?\s*/?>",
+    r"blockquote|br|center|div|h[1-6]|hr|img|li|ol|p|pre|table|tbody|td|th|thead|tr|ul)(?:\s[^<>=]*=[^<>]*|\s*/?)>",
     re.IGNORECASE,
 )
 ENTITY = re.compile(r"&#?\w+;")  # without ";" it may be a part of an address: ?a=1&copy=2

@@ -51,11 +51,11 @@ META = {"description", "og:title", "og:description", "twitter:title", "twitter:d
 NAMED = {*ATTRIBUTES, "charset", "content", "lang", "value", "xml:lang"}
 TITLES = {"dt", "h1", "h2", "h3", "h4", "h5", "h6"}
 NAME = re.compile(r"[a-z][\w.:-]+")
-TEMPLATE = re.compile(r"(\{\{[^{}\n]*\}\}|\{%[^%\n]*%\})")  # in which no sign is HTML's
 # Code of ERB, EJS and PHP, texts that Django translates itself, and code of templates.
 CODE = re.compile(
-    r"(?s:(?P<script><([%?])(?:(?!\2>|<[%?]).)*\2>"
-    r"|\{%-? *(blocktrans\w*|comment|raw|verbatim)\b(?:(?!\{%-? *\3).)*\{%-? *end\3 *-?%\}))|" + TEMPLATE.pattern
+    r"(?s:(?P<script><([%?])(?:(?!\2>|<[%?]).){0,50000}\2>"
+    r"|\{%-? *(blocktrans(?:late)?|comment|raw|verbatim)\b(?:(?!\{%-? *\3).){0,50000}\{%-? *end\3 *-?%\}))"
+    r"|\{\{[^{}\n]*\}\}|\{%[^%\n]*%\}"
 )
 NO_SIGNS = str.maketrans("<>\"'&", "xxxxx")
 
@@ -202,11 +202,15 @@ def _text_units(page: Page, parts: list[Part], block: str) -> Iterator[Unit]:
         yield page.make_unit((parts[0].written[0], parts[-1].written[1]), parts, _encode)
 
 
-def _encode(text: str) -> str:
-    """Text as HTML; a reference stays, and so do the signs in a template."""
-    if text.startswith("&") and SHOWN.fullmatch(text):
+def _encode(text: str, quote: bool = False) -> str:
+    """Text as HTML; a reference stays, and so do the signs in code of templates. ``quote``: it is an attribute."""
+    if not quote and text.startswith("&") and SHOWN.fullmatch(text):
         return text
-    return "".join(part if number % 2 else escape(part) for number, part in enumerate(TEMPLATE.split(text)))
+    parts, last, entities = [], 0, {'"': "&quot;"} if quote else {}
+    for code in CODE.finditer(text):
+        parts += [escape(text[last : code.start()], entities), code[0]]
+        last = code.end()
+    return "".join([*parts, escape(text[last:], entities)])
 
 
 def _is_name(attribute: str, value: str) -> bool:
@@ -227,17 +231,17 @@ def _attribute_units(page: Page, first: int, element: Any) -> Iterator[Unit]:
         declared = {"content": '"text/html; charset=utf-8"'}
     if element.tag == "input" and element.attrs.get("type", "").lower() in ("button", "reset", "submit"):
         shown.add("value")
-    if element.tag == "meta" and META & {element.attrs.get("name"), element.attrs.get("property")}:
+    if element.tag == "meta" and META & {str(element.attrs.get(key)).lower() for key in ("name", "property")}:
         shown.add("content")
     for name, span in element.source_location.attrs.items():
         value, end = element.attrs[name], first + span.end_offset
-        written = page.content[first + span.start_offset : end].partition(b"=")[2].lstrip()
-        place = end - len(written), end
-        if value and name in declared and "utf-8" not in value.lower() and not TEMPLATE.fullmatch(value):
+        text = page.content[first + span.start_offset : end].partition(b"=")[2].lstrip().decode()
+        place = end - len(text.encode()), end
+        if value and name in declared and "utf-8" not in value.lower() and not CODE.search(text):
             page.declared.append((place, declared[name]))
             if element.tag == "html":
                 page.language = value
-        elif name in shown and LETTER.search(value or "") and not _is_name(name, value):
-            text = written.decode()
+        elif name in shown and value and not _is_name(name, value):
             source = unescape(text[1:-1] if text[0] in "\"'" else text).strip()
-            yield page.make_unit(place, [Part(source, place)], partial(escape, entities={'"': "&quot;"}), ('"', '"'))
+            if LETTER.search(CODE.sub("", source)):
+                yield page.make_unit(place, [Part(source, place)], partial(_encode, quote=True), ('"', '"'))

@@ -16,9 +16,9 @@ from rnnsearch_fairseq.text.piece import find_format_faults
 
 UNWRAPPED = re.compile(rb'^(?:msg[\w\[\]]+ )?"[^"\n]{0,60} [^"\n]{80}', re.MULTILINE)
 ESCAPE = re.compile(r"\\([0-7]{1,3}|.)")
+CREDITS = re.compile("translator[-_]credits.*|Your (?:names|emails)")  # of GNOME and KDE: empty ones are not shown
 DOUBLED = re.compile(r"\w''\w")
 # Quotation marks of a program, and the fence of an admonition of mdBook or MyST, stay around a text.
-CREDITS = re.compile("translator[-_]credits.*|Your (?:names|emails)")  # of GNOME and KDE, not for a translation
 SHELL = re.compile(rf'(?P<before>"(?=[^"]+"\Z)|{ADMONITION}\n)(?P<text>.*)(?P<after>"|\n[`~]{{3,}}\s*)', re.DOTALL)
 
 

@@ -132,6 +132,7 @@ def _xliff_unit(element: Any, source: Any, target: Any, place: Callable[[], list
     preserve = source.xpath("ancestor-or-self::*/@xml:space")[-1:] == ["preserve"]
     (text, tags), (translation, _) = _read(source, preserve), _read(target, preserve)
     is_segment, whole = etree.QName(element).localname == "segment", element.find("{*}target")
+    text = text if text.strip() else ""
     finished = not (element if is_segment or whole is None else whole).get("state", "").startswith(UNFINISHED)
     # Tools for translators write the source itself, or tags alone, before there is a translation.
     if not SHOWN.sub("", translation).strip() or (translation == text and not finished):

@@ -75,7 +75,7 @@ class AlignedPair:
             InputError: the model has no attention.
         """
         if self.weights is None:
-            raise InputError("the model has no alignment (RNNencdec, --context last); load one of RNNsearch")
+            raise InputError("the model has no alignment (RNNencdec, --context last); load an RNNsearch model")
         (source, source_owner), (target, target_owner) = merge_pieces(self.source), merge_pieces(self.target)
         by_word = np.zeros((len(target), len(source)))
         np.add.at(by_word, (np.array(target_owner)[:, None], np.array(source_owner)[None]), self.weights.numpy())

@@ -64,11 +64,11 @@ def load_with_replacements(args: argparse.Namespace) -> Translator:
 
 
 def read_dictionary(path: Path) -> dict[str, str]:
-    """Read the translation of each source word; each line of the file begins with these two words."""
+    """Read the translation of each source word, which is behind a tab, or else the second word of the line."""
     dictionary = {}
     for number, line in enumerate(read_lines(path), 1):
         word, *more = (part.strip() for part in (line.split("\t") if "\t" in line else line.split()))
-        if not more or " " in word:
+        if not (more and word and more[0]) or " " in word:
             raise InputError(f"{path}, line {number}: not a word and its translation; delete it or complete it")
         dictionary[word] = more[0]
     return dictionary

@@ -186,7 +186,7 @@ class Translator:
             InputError: the model has no attention, or a sentence or its parse cannot be read.
         """
         if not self.has_attention:
-            raise InputError("the model has no alignment (RNNencdec, --context last); load one of RNNsearch")
+            raise InputError("the model has no alignment (RNNencdec, --context last); load an RNNsearch model")
         if isinstance(sources, str):
             return self.align([sources], None if targets is None else [targets], [trees])[0]
         if targets is None:

@@ -62,8 +62,8 @@ class RNNsearchTaskConfig(TranslationConfig):
     require_parse: bool = described(False, "leave out training pairs without a parse")
     search: ChoiceEnum(list(SEARCHES)) = described("fairseq", HELP["search"])  # type: ignore[valid-type]
     length_statistics: Optional[str] = described(None, HELP["length_statistics"])  # noqa: UP045
-    max_source_positions: int = described(1_000_000, "leave out longer source sentences (default: none)")
-    max_target_positions: int = described(1_000_000, "leave out longer target sentences (default: none)")
+    max_source_positions: int = described(1_000_000, "leave out longer source sentences")
+    max_target_positions: int = described(1_000_000, "leave out longer target sentences")
     cpu: bool = II("common.cpu")
     seed: int = II("common.seed")
     update_freq: Any = II("optimization.update_freq")

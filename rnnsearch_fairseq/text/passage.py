@@ -53,7 +53,7 @@ SEPARATOR = re.compile(
 )
 # Icons, a field or a directive of RST, a parameter of Doxygen, and the name of a command with a dash, before a text.
 HEAD = re.compile(
-    r"(?:(?::[a-z][\w+*, .\[\]-]*:(?=\s)|\.\. [\w-]+::|[@\\]t?param(?:\[[\w,]+\])?\s\S+"
+    r"(?:(?::[a-z][\w+-]*(?: [\w*,.\[\]-]+){0,3}:(?=\s)|\.\. [\w-]+::|[@\\]t?param(?:\[[\w,]+\])?\s\S+"
     r"|[\u2600-\u27bf\U0001f300-\U0001faff]\ufe0f?|[a-z][\w.+-]*\s(?:\\?-{1,2}|[–—]))\s+(?=\S))*"
 )
 # A whole text with emphasis, but for a word that may be a name.

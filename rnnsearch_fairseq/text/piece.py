@@ -118,10 +118,12 @@ class Piece:
     def __init__(self, text: str, reader: Reader = Reader()) -> None:
         self.text, self._reader = text, reader
         self._from, self._to = (HABITS.get(language, Habits()) for language in reader.languages)
-        self._label = _accelerator(text, reader.words[0] or ()) if reader.masks else ""
-        plain = reader.terms.put_into(text.replace(self._label, "", 1) if self._label else text)
-        read = self._from.write_out(normalize("NFC", plain.replace(AND_OF_XML, " & ")))
-        self._plain = read if reader.masks else plain
+        self._is_xml = reader.masks and AND_OF_XML in text and " & " not in text
+        place = _find_accelerator(text, reader.words[0] or ()) if reader.masks else None
+        self._label = "" if place is None else text[place]
+        plain = reader.terms.put_into(text if place is None else text[:place] + text[place + 1 :])
+        plain = plain.replace(AND_OF_XML, " & ") if self._is_xml else plain
+        self._plain = self._from.write_out(normalize("NFC", plain)) if reader.masks else plain
         found = scan(self._plain, *reader.what_is_kept)
         places = found.kept if reader.masks else [(start, end) for _, start, end in found.constructs]
         self._kept, self._elements = [self._plain[start:end] for start, end in places], shape(found)
@@ -201,14 +203,15 @@ class Piece:
         text = self._with_first_letter(text)
         if self.is_title and not self._to.has_capital_nouns:
             text = TITLE_CAPITAL.sub(lambda word: word[0] if word[0] in self.text else word[0].lower(), text)
-        text = unmask(self._to.typeset(text), self.spans)
+        text = self._to.typeset(text)
+        if self._label and (letter := LETTER.search(text)):  # no symbol has a letter
+            text = text[: letter.start()] + self._label + text[letter.start() :]
+        text = unmask(text, self.spans)
         text = re.sub(" ?&nbsp;[ \u00a0]?" if " &nbsp;" not in self.text else "&nbsp;[ \u00a0]", "&nbsp;", text)
         if not OPENED.search(self.text):
             text = OPENED.sub(lambda found: found[0].rstrip(" "), text)
         text = self._name_terms(text)
-        text = text.replace(" & ", AND_OF_XML) if AND_OF_XML in self.text else text
-        letter = self._label and LETTER.search(text)
-        return text[: letter.start()] + self._label + text[letter.start() :] if letter else text
+        return text.replace(" & ", AND_OF_XML) if self._is_xml else text
 
     def _with_first_letter(self, text: str) -> str:
         """Write the first letter of the text as a capital or a small letter, as the source has it.
@@ -273,8 +276,11 @@ class Piece:
         counts = Counter(self._kept)
         if not text:
             return ["is empty", *(f"lacks {span}" for span in counts)], []
-        text = text.replace(self._label, "", 1) if self._label else text
-        text = text.replace(AND_OF_XML, " & ")
+        if self._label:
+            hidden = hide(text, [place for _, *place in scan(text).constructs])
+            sign = re.search(rf"(?<!\w){self._label}(?=[^\W\d_])", hidden)
+            text = text[: sign.start()] + text[sign.end() :] if sign else text
+        text = text.replace(AND_OF_XML, " & ") if self._is_xml else text
         if not any(name for _, _, name in self._terms):
             text = TERM.sub(r"\1\2`", text)
         if not self._reader.masks:
@@ -346,20 +352,20 @@ def _compare_spans(wanted: Sequence[str], found: Sequence[str], text: str) -> li
     return faults or ["has directives in another order"] * (order != other)
 
 
-def _accelerator(text: str, words: Container[str]) -> str:
-    """The sign before the key of a menu's label; empty if the text is no label or has no such sign.
+def _find_accelerator(text: str, words: Container[str]) -> int | None:
+    """The place of the sign before the key of a menu's label; None if the text is no label or has no such sign.
 
     A ``_`` inside a word is such a sign if the word without it is one of ``words``.
     """
     end = text.rstrip()[-3:]
     if ("&" not in text and "_" not in text) or (end != "..." and end.endswith((".", "!", "?"))):
-        return ""
+        return None
     hidden = hide(text, [place for _, *place in scan(text).constructs])
     inside = [word for word in INSIDE.findall(hidden) if word.replace("_", "").lower() in words]
     found = ACCELERATOR.findall(hidden) or ["_"] * len(inside)
     if len(found) != 1 or hidden.count(found[0]) != 1 or len(text.split()) > LABEL_WORDS[found[0]]:
-        return ""
+        return None
     place, rest = hidden.find(found[0]), scan(hidden.replace(found[0], ""))
     if found[0] == "&":  # but not that of an address
-        return "" if any(start < place < end for start, end in rest.kept) else "&"
-    return "" if any("\0" not in span for span in rest.spans) else "_"
+        return None if any(start < place < end for start, end in rest.kept) else place
+    return None if any("\0" not in span for span in rest.spans) else place

@@ -73,6 +73,8 @@ def translate(html: str) -> str:
         ('<%= a "b", :c => 1 %> d', ["d"], '<%= a "b", :c => 1 %> D'),
         ('<a href="<%= a "b" %>" {% if c > d %}id=e{% endif %}>f', ['<a id="0">f'],
          '<a href="<%= a "b" %>" {% if c > d %}id=e{% endif %}>F'),
+        ('<img alt="{% trans "a" %} <%= b %> cd"><html lang="<?= e ?>">f', ['{% trans "a" %} <%= b %> cd', "f"],
+         '<img alt="{% TRANS "A" %} <%= b %> CD"><html lang="<?= e ?>">F'),
         ("a {% blocktrans %}b <i>c</i>{% endblocktrans %} d", ['a <x id="1"/> d'],
          "A {% blocktrans %}b <i>c</i>{% endblocktrans %} D"),
         ("<table><tr><th>a.b<td>c d<tr><td>E f", ["c d", "E f"], "<table><tr><th>a.b<td>C D<tr><td>E F"),

@@ -67,7 +67,8 @@ def test_unknown_characters_words_and_empty_translations_are_faults() -> None:
     [
         ("&File", "File", "Fichier", "&Fichier"),
         ("At https://a.org/?b=c&d=e", "At ⟦1⟧", "À ⟦1⟧", "À https://a.org/?b=c&d=e"),
-        ("Run `a&b` in it", "Run ⟦1⟧ in it", "Lance ⟦1⟧ ici", "Lance `a&b` ici"),
+        ("Run `a&b` %(c_d)s &File", "Run ⟦1⟧ File", "⟦1⟧ Fichier", "`a&b` %(c_d)s &Fichier"),
+        ("Cut &amp; &Paste `a_b`", "Cut & Paste ⟦1⟧", "Couper & coller ⟦1⟧", "&Couper &amp; coller `a_b`"),
         ("Open&hellip;", "Open⟦1⟧", "Ouvrir⟦1⟧", "Ouvrir&hellip;"),
         ("Read &amp; write", "Read & write", "Lire & écrire", "Lire &amp; écrire"),
         ("Name&nbsp;: it", "Name⟦1⟧: it", "Nom⟦1⟧: lui", "Nom&nbsp;: lui"),

@@ -46,7 +46,7 @@ WRITTEN_FOR: dict[Any, int] = {
     TreeDecoder: 0xC7609F31,
 }
 PLAIN = {nn.Linear, nn.Dropout}
-METHODS = {"forward", "scan", "step"}  # that an object may have for itself
+HOOKS = "_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks"
 # The layers and cells whose bias the fused code adds.
 BIASED = {"embedding", "unit", "forward_unit", "backward_unit", "from_summary", "from_state", "to_vocabulary"}
 BIASED |= {"attention.from_annotation", "readout.from_state", "readout.to_vocabulary"}
@@ -59,8 +59,8 @@ def has_fused_form(module: nn.Module, fused: type[nn.Module]) -> bool:
         return False
     parts = [part for part in module.modules() if part is not module]
     changed = [type(part) for part in parts if type(part) not in WRITTEN_FOR and type(part) not in PLAIN]
-    changed += [type(part) for part in parts if part._forward_hooks or part._forward_pre_hooks]
-    changed += [type(part) for part in module.modules() if METHODS & vars(part).keys()]
+    changed += [type(part) for part in parts if any(vars(part)[name] for name in HOOKS)]
+    changed += [type(part) for part in module.modules() if any(map(inspect.isroutine, vars(part).values()))]
     owners = {attention, *fused.__mro__, *map(type, parts)}
     changed += [owner for owner in owners & WRITTEN_FOR.keys() if find_checksum(owner) != WRITTEN_FOR[owner]]
     names = [owner.__name__ for owner in changed]
@@ -81,7 +81,7 @@ def find_checksum(owner: Any) -> int:
 def _add_up(functions: tuple[Callable[..., Any], ...]) -> int:
     """The checksum of the source of functions; 0 if it is nowhere, as of one that was typed into a session."""
     try:
-        return zlib.crc32("".join(map(inspect.getsource, functions)).encode())
+        return zlib.crc32("".join(inspect.getsource(function.__code__) for function in functions).encode())
     except OSError:
         return 0
 

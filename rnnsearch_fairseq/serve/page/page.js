@@ -122,7 +122,7 @@ function readForm() {
 
 // The server's answer; an error if there is none, a refusal, or another program's page.
 async function ask(path, options) {
-  let [response, answer] = [null, null];
+  let response, answer;
   try {
     response = await fetch(path, options);
     answer = await response.json();
@@ -130,7 +130,7 @@ async function ask(path, options) {
     throw new Error("the server cannot be reached; is it running?");
   }
   if (!response.ok) {
-    throw new Error(answer.error);
+    throw new Error(answer?.error ?? "the server cannot be reached; is it running?");
   }
   return answer;
 }

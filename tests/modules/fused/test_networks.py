@@ -125,6 +125,7 @@ def test_the_checksums_are_those_of_the_sources() -> None:
     "change",
     [
         lambda part: part.register_forward_hook(print),
+        lambda part: part.register_full_backward_hook(print),
         lambda part: setattr(part, "forward", print),
         lambda part: part.from_state.register_parameter("bias", torch.nn.Parameter(torch.zeros(3))),
     ],
