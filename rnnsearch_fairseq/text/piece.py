@@ -60,7 +60,7 @@ BEGINNING = re.compile(r"((?:[\"'*(«“)\s]|⟦\d⟧)*)([^\W\d_]*)")  # and the
 STAR_RUN = re.compile(r"\*+")
 SIGNS = "*`[]{}|$\\<>_#=%@+~^&"  # of markup and code
 # &File, E&xit and _Open, but not &amp; and &x
-ACCELERATOR = re.compile(r"(?:(?<![\w&`\0])&(?=\w\w)|(?<=[a-zA-Z])&(?=[a-z]))(?!#?\w+;)|(?<![\w*`\\])_(?=[A-Z])")
+ACCELERATOR = re.compile(r"(?:(?<![\w&`])&(?=\w\w)|(?<=[a-zA-Z])&(?=[a-z]))(?!#?\w+;)|(?<![\w*`\\])_(?=[A-Z])")
 INSIDE = re.compile(r"\b(?:[A-Z][a-z]*_[a-z]+|(?<=[a-z] )(?<!\bthe )(?<!\ba )_[a-z]+)\b")  # C_lose, Full _screen
 LABEL_WORDS = {"_": 5, "&": 20}  # at most, of a text that may be a label of a menu or a button
 # A blank behind an opening mark or tag, or before an end tag.
@@ -360,7 +360,7 @@ def _find_accelerator(text: str, words: Container[str]) -> int | None:
     end = text.rstrip()[-3:]
     if ("&" not in text and "_" not in text) or (end != "..." and end.endswith((".", "!", "?"))):
         return None
-    hidden = hide(text, [place for _, *place in scan(text).constructs])
+    hidden = hide(text, [place for name, *place in scan(text).constructs if name not in ("bar", "title")])
     inside = [word for word in INSIDE.findall(hidden) if word.replace("_", "").lower() in words]
     found = ACCELERATOR.findall(hidden) or ["_"] * len(inside)
     if len(found) != 1 or hidden.count(found[0]) != 1 or len(text.split()) > LABEL_WORDS[found[0]]:
