@@ -6,9 +6,8 @@ source "$(dirname "${BASH_SOURCE[0]}")/../recipes/setup.sh"
 set_up
 
 cd "$ROOT"
-say "checking style (ruff) and layers (import-linter)"
+say "checking style (ruff)"
 ruff check .
-lint-imports --no-cache | tail -n 7
 say "running the tests: four to five minutes on two cores"
 # Cores wait for each other in small matrix products: one thread a process is faster, and does not spin. A file's tests
 # stay together, for what they share is made once, and in the files' order, in which the longest is not the last; each
