@@ -16,6 +16,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 
+from tqdm import tqdm
+
 from rnnsearch_fairseq.command_line import make_parser, program
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.output import check_not_input, open_output
@@ -84,7 +86,8 @@ def main() -> None:
         raise InputError(f"{PROGRAM} is not on the PATH; install it (Debian: apt-get install link-grammar)")
     parsed: Counter[bool] = Counter()
     with open_output(args.output) as out:
-        for tree in parse_sentences(map(str.split, read_lines(args.source))):
+        trees = parse_sentences(map(str.split, read_lines(args.source)))
+        for tree in tqdm(trees, unit=" sentences", disable=None):
             parsed[tree is not None] += 1
             out.write(f"{tree or NO_TREE}\n".encode())
         if not parsed[True]:
