@@ -44,7 +44,7 @@ SELF_CLOSED = {*KEPT, "title"} - {*VOID, "svg", "math"}  # in XML
 XML_ENCODING = re.compile(rb"""\s*<\?xml\b[^>]*\bencoding=["']([\w-]+)["']""")
 MAX_OPEN = 100  # elements around another one whose end tags may end it
 MAX_REOPENED = 1_000_000  # in a page
-# For readers, and of <meta> those that other sites show.
+# Attributes for readers, and the names of <meta> that other sites show.
 ATTRIBUTES = {"alt", "aria-description", "aria-label", "caption", "description", "label", "placeholder", "summary"}
 ATTRIBUTES |= {"title"}
 META = {"description", "og:title", "og:description", "twitter:title", "twitter:description"}
