@@ -14,7 +14,7 @@ MANY_PAIRS = 1_000_000  # from here on, the first paper's own training
 FEW_PAIRS = 10_000
 SHORTLIST = 30_004  # the paper's 30,000 words, and fairseq's four symbols
 TERMS_FILE = "terms.txt"
-CARD = "card.md"  # the description of the model of --from, for that of the new model
+CARD = "card.md"  # describes the model of --from; the card of the new model contains it
 START = "start.pt"  # the model of --from, as a checkpoint
 # Languages that sacrebleu cannot cut into words, or only with more packages.
 WITHOUT_TOKENIZER = ("bo", "ja", "km", "ko", "lo", "my", "th", "yue")

@@ -3,8 +3,8 @@
 DATA is two text files, where line N of the second translates line N of the first, or PO, XLIFF, TMX and .tsv files
 ("source TAB target"), or folders of these. The pairs are split at random into OUT/raw/{train,valid,test}.LANGUAGE. A
 folder with the files train.en, train.fr, valid.en and so on is split already, and its text is taken as it is. A .tsv
-file has no header and no quotation marks around its texts. Words become sentencepieces or, from a
-million pairs on, Moses tokens. OUT gets its files only when all is done.
+file has no header and no quotation marks around its texts. Words become sentencepieces or, from a million pairs on,
+Moses tokens. OUT gets its files only when all is done.
 
   rnnsearch prepare corpus.en corpus.fr own -s en -t fr
 """
@@ -40,7 +40,7 @@ from rnnsearch_fairseq.corpus.rows import Rows, add_languages, count_tokens, is_
 from rnnsearch_fairseq.corpus.split import PARTS, split_files
 from rnnsearch_fairseq.errors import InputError, quote
 from rnnsearch_fairseq.inference.loading import Member, load_members, write_member
-from rnnsearch_fairseq.inference.options import TERMS
+from rnnsearch_fairseq.inference.options import TERMS, read_terms
 from rnnsearch_fairseq.output import write_folder
 from rnnsearch_fairseq.text.codec import TextCodec
 from rnnsearch_fairseq.text.language import check_language
@@ -245,9 +245,9 @@ def main() -> None:
     if args.base is None and args.terms is not None:
         raise InputError("--terms: only a model of --from keeps terms; give it, or leave the terms out")
     model = None if args.base is None else _load_base(args.base, languages)
-    if args.terms is not None and not (model.text.preparations and model.text.preparations[0].markup):
-        raise InputError("--terms: the model was trained without symbols for markup, so it cannot keep words")
-    terms = NO_TERMS if args.terms is None else Terms.read(args.terms)
+    terms = NO_TERMS
+    if args.terms is not None:
+        terms = read_terms(args.terms, bool(model.text.preparations and model.text.preparations[0].markup))
     files_of_parts = _find_files_of_parts(args, languages)
     inputs = [*chain(*files_of_parts.values())] or find_files(args.data)
     check_rereadable(*inputs)

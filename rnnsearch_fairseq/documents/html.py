@@ -45,8 +45,9 @@ XML_ENCODING = re.compile(rb"""\s*<\?xml\b[^>]*\bencoding=["']([\w-]+)["']""")
 MAX_OPEN = 100  # elements around another one whose end tags may end it
 MAX_REOPENED = 1_000_000  # in a page
 # Attributes for readers, and the names of <meta> that other sites show.
-ATTRIBUTES = {"alt", "aria-description", "aria-label", "caption", "description", "label", "placeholder", "summary"}
-ATTRIBUTES |= {"title"}
+ATTRIBUTES = {
+    "alt", "aria-description", "aria-label", "caption", "description", "label", "placeholder", "summary", "title"
+}  # fmt: skip
 META = {"description", "og:title", "og:description", "twitter:title", "twitter:description"}
 NAMED = {*ATTRIBUTES, "charset", "content", "lang", "value", "xml:lang"}
 TITLES = {"dt", "h1", "h2", "h3", "h4", "h5", "h6"}
@@ -235,8 +236,8 @@ def _attribute_units(page: Page, first: int, element: Any) -> Iterator[Unit]:
         shown.add("content")
     for name, span in element.source_location.attrs.items():
         value, end = element.attrs[name], first + span.end_offset
-        text = page.content[first + span.start_offset : end].partition(b"=")[2].lstrip().decode()
-        place = end - len(text.encode()), end
+        written = page.content[first + span.start_offset : end].partition(b"=")[2].lstrip()
+        place, text = (end - len(written), end), written.decode()
         if value and name in declared and "utf-8" not in value.lower() and not CODE.search(text):
             page.declared.append((place, declared[name]))
             if element.tag == "html":

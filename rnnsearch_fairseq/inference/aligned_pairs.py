@@ -16,6 +16,7 @@ from rnnsearch_fairseq.text.codec import END, merge_pieces
 from rnnsearch_fairseq.text.lines import open_bytes
 
 UNKNOWN = "<unk>"  # in place of each word that the model does not know
+NO_ALIGNMENT = "the model has no alignment (RNNencdec, --context last); load an RNNsearch model"
 
 
 @dataclass(eq=False)
@@ -75,7 +76,7 @@ class AlignedPair:
             InputError: the model has no attention.
         """
         if self.weights is None:
-            raise InputError("the model has no alignment (RNNencdec, --context last); load an RNNsearch model")
+            raise InputError(NO_ALIGNMENT)
         (source, source_owner), (target, target_owner) = merge_pieces(self.source), merge_pieces(self.target)
         by_word = np.zeros((len(target), len(source)))
         np.add.at(by_word, (np.array(target_owner)[:, None], np.array(source_owner)[None]), self.weights.numpy())

@@ -55,12 +55,17 @@ def load_with_replacements(args: argparse.Namespace) -> Translator:
     if args.replace_unknown is not None:
         translator.dictionary = read_dictionary(Path(args.replace_unknown)) if args.replace_unknown else {}
     if args.terms is not None:
-        if not translator.reader.masks:
-            raise InputError("--terms: the model was trained without symbols for markup, so it cannot keep words")
-        translator.reader = replace(translator.reader, terms=Terms.read(args.terms))
+        translator.reader = replace(translator.reader, terms=read_terms(args.terms, translator.reader.masks))
     if not translator.has_attention and (translator.dictionary is not None or getattr(args, "alignments", None)):
         raise InputError("the model has no alignment (RNNencdec); leave out --replace-unknown and --alignments")
     return translator
+
+
+def read_terms(path: Path, masks: bool) -> Terms:
+    """Read the words of ``--terms`` for a model that reads symbols in the place of markup (``masks``), or refuse."""
+    if not masks:
+        raise InputError("--terms: the model was trained without symbols for markup, so it cannot keep words")
+    return Terms.read(path)
 
 
 def read_dictionary(path: Path) -> dict[str, str]:

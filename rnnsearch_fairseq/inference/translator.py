@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from rnnsearch_fairseq.errors import InputError, quote
-from rnnsearch_fairseq.inference.aligned_pairs import AlignedPair, join_pairs
+from rnnsearch_fairseq.inference.aligned_pairs import NO_ALIGNMENT, AlignedPair, join_pairs
 from rnnsearch_fairseq.inference.loading import Member, load_members
 from rnnsearch_fairseq.inference.reading import PieceReader, Source, check_length, find_lost_names
 from rnnsearch_fairseq.inference.scoring import batches, score_batch
@@ -186,7 +186,7 @@ class Translator:
             InputError: the model has no attention, or a sentence or its parse cannot be read.
         """
         if not self.has_attention:
-            raise InputError("the model has no alignment (RNNencdec, --context last); load an RNNsearch model")
+            raise InputError(NO_ALIGNMENT)
         if isinstance(sources, str):
             return self.align([sources], None if targets is None else [targets], [trees])[0]
         if targets is None:
@@ -321,7 +321,7 @@ class Translator:
             yield self._choose(source, beam, nbest)
 
     def _join(self, text: Text, several: Sequence[Sequence[AlignedPair]]) -> list[AlignedPair]:
-        """The translations of a text, from those of its pieces; a piece that has fewer gives its last one again."""
+        """Join the translations of pieces to those of a text; the last one of a piece that has fewer is repeated."""
         if not several:
             pair = self._copy(text.passage.text, text.passage.text)
             pair.faults = ["is missing for its plural or select"] * text.passage.has_plural

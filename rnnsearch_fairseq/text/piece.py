@@ -366,7 +366,7 @@ def _find_accelerator(text: str, words: Container[str]) -> int | None:
     if len(found) != 1 or hidden.count(found[0]) != 1 or len(text.split()) > LABEL_WORDS[found[0]]:
         return None
     place, rest = hidden.find(found[0]), scan(hidden.replace(found[0], ""))
-    if found[0] == "&":
+    if found[0] == "&":  # the & of an address is no label's sign
         around = next((rest.text[start:end] for start, end in rest.kept if start < place < end), "")
-        return place if {"/", "="}.isdisjoint(around) else None  # not that of an address
+        return place if {"/", "="}.isdisjoint(around) else None
     return None if any("\0" not in span for span in rest.spans) else place

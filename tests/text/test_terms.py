@@ -30,15 +30,7 @@ def test_lines_that_are_no_terms_or_contradict_others_are_refused(tmp_path: Path
 
 def test_names_are_subjects_without_an_article() -> None:
     texts = ["Click is. No, Click has it. Click can.", "The Mix is, a Mix does. Open is.", "Tag is a tag, Tag is tag"]
-    texts += [
-        "uv is. If uv does, uv can. uv has.",
-        "uv has",
-        "it is.",
-        "it has.",
-        "it can.",
-        *["here it is"] * 40,
-        *["which is"] * 5,
-    ]
-    texts += ["a file which has"] + ["in functions"] * 9 + ["names in files"]
+    texts += ["uv is. If uv does, uv can. uv has.", "uv has", "it is.", "it has.", "it can.", *["here it is"] * 40]
+    texts += ["which is"] * 5 + ["a file which has"] + ["in functions"] * 9 + ["names in files"]
     assert (find_names(texts, "en"), find_names(texts, "fr")) == (["Click", "uv"], [])
     assert Terms({"Click": "Clic"}).with_names(["Click", "Mix"]).put_into("Click, Mix") == "Clic, Mix"

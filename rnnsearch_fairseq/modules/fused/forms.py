@@ -79,7 +79,7 @@ def find_checksum(owner: Any) -> int:
 
 @cache
 def _add_up(functions: tuple[Callable[..., Any], ...]) -> int:
-    """The checksum of the source of functions; 0 if it is nowhere, as of one that was typed into a session."""
+    """The checksum of the functions' source; 0 if a function has no source file, because it was typed in a session."""
     try:
         return zlib.crc32("".join(inspect.getsource(function.__code__) for function in functions).encode())
     except OSError:
