@@ -31,24 +31,15 @@ SYMBOLS = [f"⟦{number}⟧" for number in range(1, MAX_SPANS + 1)]
 LABELS = "abbr|dfn|emphasis|guilabel|index|menuselection|strong|sub|sup|term|title"  # roles whose text is translated
 CODE_ROLES = "attr|class|const|data|envvar|exc|func|macro|member|meth|mod|obj|option|type|var"
 ROLE = r"(?::[a-zA-Z][\w.+-]{0,40}){1,3}:"
-ESCAPED_END = r"(?<!\b[A-Za-z]:)\\(?:r\\n|[nt])(?![a-z])|~%~?"  # an end of a line or a tab, but not in C:\new
-QUANTITY = r"\[(?:quant|numf|numerate|\*|\#),[^\[\]\n]*\]"  # of Maketext
+ESCAPED_END = r"(?<!\b[A-Za-z]:)\\(?:r\\n|[nt])(?![a-z])"  # an end of a line or a tab, but not in C:\new
 BRACKETS = "b|i|u|s|center|code|codeblocks?|color|font|img|kbd|list|quote|size|url"
-# printf's and its relatives': %(name)s, %%name%%, %name, %1$-8.2lf, % d, %1%, %0:s, %|1$d|, %1, %<PRIu64>, [%s:a], ~a.
-DIRECTIVE = r"""%\(\w[^()]{0,40}\)[\#0\ +-]{0,3}[\d.]{0,5}[a-zA-Z] | %%?[a-zA-Z_]\w+%%?(?!\w) | %[a-z][a-z_]{3,}\d?\b
-    | %(?:\d{1,2}\$)?[\#0+'*\d$.-]{0,12}(?:hh?|ll?|[Lqjzt])?[a-zA-Z@] | (?<![\w%])%\ [dioxXeEfFgGcs]\b(?!['’])
-    | %\d{1,2}(?:%|:[\d.-]{0,5}[a-z]) | %\|[^|\s]{1,20}\| | %L?[1-9]\d?(?!\d) | %\d{0,3}<\w+>[a-zA-Z]{0,2}
-    | %%(?:[a-z]\b)? | \[%(?:\d\$)?[a-z]:\w+\] | ~[as](?![a-z])"""
-# Control flow of Angular, Blade and Razor: @for (item of items; track item.id) {, @else {, @let name = value;
-CONTROL = r"""@[a-z]+(?:\sif)?\s?(?:\((?:[^()\n]|\([^()\n]{0,200}\)){0,200}\)(?:\s?\{)?|\{)|@let\s[^;\n]{1,200};"""
-# POD's X<text>, Texinfo's @name{text}, LaTeX's \name{text}, AsciiDoc's name:target[text].
-MACRO = r"""(?<![\w>])[A-Z]<(?!/[a-zA-Z][\w.:-]*>)(?:[^<>\n]|[A-Z]<[^<>\n]*>)*> | [@\\][a-zA-Z]+\{[^{}\n]*\}
-    | \b[a-z]+:{1,2}[^\s\[\]]{0,80}\[[^\[\]\n]*\]"""
-# The first words of a command, three at most. The rest of the line has no comma and no two words side by side.
-COMMAND = r"[a-z][\w.-]*(?:\ [a-z][\w-]*){0,2}\ (?![^\n]*,\ )(?!(?:[^\n]*\ )?[a-z]{2,}\ [a-z]{2,}(?:\ |$))"
-# 'git add' [-v] [<file>], git add [-v] [<file>], and in a line that is indented: git add -v
-USAGE = rf"""\A(?P<mark>\*\*|['_`])[a-z][\w\ -]*(?P=mark)\ \[(?=[*<_-])[^\n]*\Z | \A{COMMAND}(?=[^\n]*\[[<-])[^\n]*\Z
-    | (?m:^(?:\ {{4,}}|\t){COMMAND}(?=[^\n]*(?<!\S)--?[a-zA-Z])[^\n]*$)"""
+# printf's and its relatives': %(name)s, %name, %1$-8.2lf, %1, %<PRIu64>, %%.
+DIRECTIVE = r"""%\(\w[^()]{0,40}\)[\#0\ +-]{0,3}[\d.]{0,5}[a-zA-Z] | %[a-z][a-z_]{3,}\d?\b
+    | %(?:\d{1,2}\$)?[\#0+'*\d$.-]{0,12}(?:hh?|ll?|[Lqjzt])?[a-zA-Z@]
+    | %L?[1-9]\d?(?!\d) | %\d{0,3}<\w+>[a-zA-Z]{0,2} | %%(?:[a-z]\b)?"""
+# git add [-v] [<file>]: a command of three words at most, and no comma and no two words side by side behind it.
+USAGE = r"""\A[a-z][\w.-]*(?:\ [a-z][\w-]*){0,2}\ (?![^\n]*,\ )(?!(?:[^\n]*\ )?[a-z]{2,}\ [a-z]{2,}(?:\ |$))
+    (?=[^\n]*\[[<-])[^\n]*\Z"""
 SCRIPT = r"<%(?:[^%<]|<(?!%)|%(?!>))*%>"  # of ERB and EJS
 # $x^2$, and x = 2 * y.
 FORMULA = r"""(?<![\w$])\${1,2}(?=[^$\n]*[\\^_=])[^$\s](?:[^$\n]*[^$\s])?\${1,2}(?![\w({])
@@ -81,18 +72,18 @@ TABLE = [
     ("quoted", KEPT, r"(?<![\w)`:])(?<!(?<!<a\d)(?<!<a\d\d)>)`(?!_{0,2}\s)[^`\n]+`(?![`_])"),
     ("link", KEPT, r"!?\[(?=!\[|[^\[\]\n]{1,200}\](?:\(|\[))"),
     ("address", KEPT, r"""\](?:\((?:\{\{[^{}\n]*\}\}|\{(?!\{)|[^()\s{])*(?:\s"[^"\n]*")?\)|\[[^\[\]\n]{0,60}\])"""),
-    ("note", KEPT, r"\[\^\w+\] | \[(?:\d+|\#\w*|\*)\]_ | !?\[\[[^\[\]\n]{1,200}\]\]"),
+    ("note", KEPT, r"\[\^\w+\] | !?\[\[[^\[\]\n]{1,200}\]\]"),
     ("tag", KEPT, rf"</?[a-zA-Z][^\s<>]*(?=\s?/?>|\s[^<>=]*=)[^<>]*> | {SCRIPT} | <(?:!--|[%?])[^<>]*> | </?\d+/?>"),
-    ("section", KEPT, r"<!\[CDATA\[ | \]\]> | '{3}"),  # of XML, and bold type of MediaWiki
+    ("bold", KEPT, r"'{3}"),  # of MediaWiki
     ("entity", KEPT, r"&lt;/?[a-zA-Z][^\n<>&]{0,200}&gt; | &(?:amp;)*(?:[a-zA-Z]\w{1,30}|\#[xX]?[0-9a-fA-F]{1,7});"),
-    ("bracket", KEPT, rf"\[/?(?:{BRACKETS})(?:=[^\[\]\n]*)?\](?!\() | \[/?\w+\s\w+=[^\[\]\n]*\] | {QUANTITY}"),
-    ("template", KEPT, r"\{\{\{?[^{}]*\}\}\}? | \{[%#$][^{}]*\} | \[%[^%\n]*%\]"),
+    ("bracket", KEPT, rf"\[/?(?:{BRACKETS})(?:=[^\[\]\n]*)?\](?!\()"),
+    ("template", KEPT, r"\{\{\{?[^{}]*\}\}\}? | \{[%#$][^{}]*\}"),
     ("plural", KEPT, rf"\{{\s?\w+\s?,\s?(?:plural|select|selectordinal|choice),{nested(5)}\}}"),
     ("object", KEPT, rf"""\{{\s*["'][^"'{{}}\n]{{1,60}}["']\s?:{nested(5)}\}}"""),  # of JSON or Python
     ("brace", PART, r"[$\#%@]?\{\ ?\w*(?:[.\[!:|,$@-][^{}]{0,40})?\ ?\}"),
     ("directive", PART, DIRECTIVE),
-    ("macro", KEPT, MACRO),
-    ("call", KEPT, rf"\$(?:[a-zA-Z_]\w*)?\([^()\n]{{1,200}}\) | (?<!\w){CONTROL}"),
+    ("macro", KEPT, r"(?<![\w>])[A-Z]<(?!/[a-zA-Z][\w.:-]*>)(?:[^<>\n]|[A-Z]<[^<>\n]*>)*>"),  # POD's X<text>
+    ("call", KEPT, r"\$(?:[a-zA-Z_]\w*)?\([^()\n]{1,200}\)"),
     ("formula", KEPT, FORMULA),
     ("substitution", KEPT, r"(?<![\w|])\|[^|\s](?:[^|\n]{0,60}[^|\s])?\|(?![\w|])"),
     ("escape", BOUNDARY, rf"\\(?:\s-?|[`*|\"']) | (?<=[`*|])\\ | (?<=[`>])-(?=[a-z]) | {ESCAPED_END}"),
@@ -110,7 +101,7 @@ LINE_END = re.compile("[\n\r]")
 # Signs of the sentence before and after a token. `_trim` also removes a bracket without its pair in the token, and a
 # pair around the token.
 TRIMMED = "\"'`“”„‟‘’‚‛«»‹›–—―…,;?¿¡\u200b\u200e\u200f\u202a-\u202e\u2060\u2066-\u2069\ufeff"
-LEADING = re.compile(rf"(?!(['\"])[^'\"\s]+\1[(\[/])[{TRIMMED})\]]|\.\.\.|\.(?![\w./])|[:!](?![\w:+-])")
+LEADING = re.compile(rf"(?!(['\"])[^'\"\s]+\1[(\[/])[{TRIMMED})\]]|[:!](?![\w:+-])")
 TRAILING = re.compile(rf"(?:['’]s|[{TRIMMED}.:!]|(?<=[^\W_])[(\[<\\~])\Z")
 PAIRS = {"(": ")", "[": "]", "<": ">", "{": "}"}
 OPENING = {closing: opening for opening, closing in PAIRS.items()}
@@ -126,17 +117,16 @@ INNER_CAPITAL = re.compile(
     r"(?<![^\W_])(?![A-Z]{2,}s(?![^\W_])|[A-Za-z]B(?![^\W_]))"
     r"(?:[a-z]+[A-Z]|[A-Z]+[a-z]+[A-Z]|[A-Z]{2,}[a-z])[a-zA-Z0-9]*"
 )
-BEGINNING = re.compile(r"--?[a-zA-Z]|[.:!@#$~][\w/]|\.\./")  # of an option, a hidden file, a name with a sign in front
-PATH = re.compile(r"(?i:dir|home|path|root|url)[^\w\s]*/\w|/\w[^/\s]*/\w")  # {docdir}/examples, but not {price}/month
+BEGINNING = re.compile(r"--?[a-zA-Z]|[.:!@#$~][\w/]")  # of an option, a hidden file, a name with a sign in front
+PATH = re.compile(r"(?i:dir|home|path|root|url)[^\w\s]*/\w")  # {docdir}/examples, but not {price}/month
 CAPITALIZED = re.compile(r"[A-Z](?:[a-z]|\b)")
 HYPHENED = re.compile(r"\w+(?:-\w+)*")
-ENDING = re.compile(r"(?<=\w\w)\((?:s|es|ies|e|x)\)|^\(un\)")  # file(s), (un)signed
-# 1, e.g., 50%, $1,000, _Open, E&xit, 64-bit, layer-2, 10-20, 2nd, 20ms, 5V, 4GB and 0:black are plain.
+ENDING = re.compile(r"(?<=\w\w)\((?:s|es|ies|e|x)\)")  # file(s)
+# 1, e.g., 50%, $1,000, _Open, E&xit, 64-bit, layer-2, 10-20, 2nd, 20ms, 5V and 4GB are plain.
 NUMBER = re.compile(
     r"""\d{1,2} | (?:[^\W\d_]{1,2}\.)+[^\W\d_]{0,2} | \d+(?:[.,]\d+)*% | [$€£¥](?:\d{2,}[\d.,]*|\d[\d.,]+)
     | [&_][A-Z][a-z’'-]+ | [A-Z][a-z]*&[a-z]+ | \d+(?:-[a-z]+)+ | [a-z]+(?:-[a-z]+)*-\d{1,3}
-    | \d{1,3}(?:[-–]|\.\.)\d{1,3} | \d+(?:st|nd|rd|th|er?|[eè]me|re)
-    | \d+(?:[.,]\d+)?(?:[a-z]{1,3}|[kMGmµ]?(?:V|A|W|B|Hz)|[KMGT]B(?:/s)?) | \d+:[a-z]+""",
+    | \d{1,3}(?:[-–]|\.\.)\d{1,3} | \d+(?:[.,]\d+)?(?:[a-zè]{1,3}|[kMGmµ]?(?:V|A|W|B|Hz)|[KMGT]B(?:/s)?)""",
     re.VERBOSE,
 )
 # A word with a capital inside a sentence, or that is somebody's or does something; in capitals; with an accent; or in
