@@ -33,9 +33,8 @@ KEPT_LINE = re.compile(
     | ::[\w-]*(?:[{\[].*)? | \#[a-z][\w-]*     # ::card{} and #slot of Nuxt Content
     | import\b.*['"];? | export\ (?:const|default)\b.* | -+8<-+.*     # of MDX, and what MkDocs includes
     | \[{1,2}_?(?i:toc)_?\]{1,2} | \{:?\ ?[\#.:][^{}]*\} | \([\w:.-]+\)=     # [TOC], attributes, a target of MyST
-    | \{%.*%\} | \{\{.*\}\} | \{\#.*\#\} | \$\$.+\$\$ | \[[^\]]+\]:\ *\{[\{%].*     # templates, and links to them
-    | %(?:\ .*|%.*%)? | \+{3}.* | \{/\*.*\*/\}     # comments and block metadata of MyST, Obsidian and MDX
-    | [a-z][\w-]*::\ .* | \[/\w+\] | \[\w+=[^\]]*\]     # properties of Logseq, and blocks of Discourse
+    | \{%.*%\} | \{\{.*\}\} | \{\#.*\#\} | \$\$.+\$\$     # templates and formulas
+    | %(?:\ .*)? | \+{3}.* | \{/\*.*\*/\}     # comments and block metadata of MyST and MDX
     """,
     re.VERBOSE,
 )
@@ -65,10 +64,7 @@ KEPT_BLOCKS = (
     (rb"(?<![ \t>])(import|export) .*[\[\{(]", rb"\n(?:[\]\})][^\n]*|(?=```))"),  # code of MDX on several lines
     (rb"<([A-Z][\w.]*)[^<>]*", rb"(?<!=)/?>[ \t]*(?=\r?\n)"),  # a tag of a component on several lines
     (rb"(\{[{%])(?!.*[%}]\}).*", rb"[%}]\}"),  # a template on several lines
-    (rb"(\{/\*)(?!.*\*/\}).*", rb"\*/\}"),  # a comment of MDX
     (rb"(\{)[\w.]+\((?!.*\)\}).*", rb"\n[ \t]*\)+\}"),  # a call of MDX
-    (rb"(\+)[-=:+]{3,}\+", rb"\n[ \t]*(?:\n|\Z)"),  # a table of Pandoc
-    (rb"(:{3,}) ?mermaid", rb"\n[ \t]*NAME"),  # of Azure DevOps
 )
 # Metadata in the middle of a page, as of Slidev and Pandoc.
 LATER_MATTER = re.compile(rb"---[ \t]*\r?\n(?:(?:[a-zA-Z][\w-]*:|[ \t]+\S)[^\n]*\n)+?[ \t]*---[ \t]*\r?$", re.MULTILINE)

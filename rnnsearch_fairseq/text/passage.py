@@ -38,13 +38,10 @@ ANGULAR = re.compile(r'<x id="(START|CLOSE)_(\w+)"')
 BLOCK = re.compile(r"\{(?:%-?\s*|\{[#/])(\w+)")  # {% if and {{#if
 # A link of RST, and alternatives in brackets, which are not cut.
 TITLED = re.compile(r"`[^`\n]*\s<[^`<>\n]+>`|\([^()|\n]{0,80}\|[^()\n]{0,80}\)")
-# Tags between blocks; labels of footnotes; Qt's filters; the numbers of Symfony's plural forms; escaped ends of lines;
-# {% else %} and {{else}}.
+# Tags between blocks, Qt's filters, escaped ends of lines, {% else %} and {{else}}.
 BREAK = re.compile(
-    r"<(?:br|hr|/?(?:div|li|ol|p|td|th|tr|ul))\b[^<>]*>|^\[\^\w+\]:|;;"
-    r"|(?:^(?=[^|\n]*\|)|(?<=\|))(?:\{\d+\}|[\[\]]-?[\w*]+,[\w*]+[\[\]])"
-    rf"|{ESCAPED_END}|\{{%-?\s*el(?:se|if)\b[^%\n]*%\}}|\{{\{{-?\s*else\b[^{{}}\n]*\}}\}}",
-    re.MULTILINE,
+    r"<(?:br|hr|/?(?:div|li|ol|p|td|th|tr|ul))\b[^<>]*>|;;"
+    rf"|{ESCAPED_END}|\{{%-?\s*el(?:se|if)\b[^%\n]*%\}}|\{{\{{-?\s*else\b[^{{}}\n]*\}}\}}"
 )
 # Ends of lines and beginnings of items in lists and of headings, and what is between columns.
 SEPARATOR = re.compile(
