@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from operator import itemgetter
@@ -28,13 +28,10 @@ COUNTER = re.compile(r"(?:n|nb|num|numbers?|counts?|counter|total|size|length)(?
 NUMBERS = "100", "15", "24", "5", "12"
 NUMBER = re.compile(rf"(?<![\d⟦])(?:{'|'.join(NUMBERS)})(?!\d)")
 PAIRED_TAG = re.compile(r"<(/?)(\w[\w:.-]*)[^<>]*(?<!/)>")
-ELEMENT = re.compile(r"<(\w+)(?:\s[^<>]*)?>([^<>]*)</\1>")  # one without others inside
-BOLD = "'''"  # of MediaWiki
 STARS = "**"  # which the model reads in the place of tags of emphasis, since it knows them better
 ATTACHED = re.compile(r"(?<=[\w.,;!?)])⟦\d⟧")  # right after a word or a full stop, as the number of a footnote
 QUOTED = re.compile(r"(?<!\w)'[^'\n]{1,80}'(?!\w)|\"[^\"\n]*\"|«[^«»\n]*»|“[^“”\n]*”")
 THOUSANDS = re.compile(r"(?<=\d)[\s,.'’](?=\d{3}(?!\d))")  # what stands between groups of digits
-LONE_PERCENT = re.compile(r"(?<![\d\0])(?<![\d\0]\s)%")  # a number may be a span
 BLANK = r"(?:\s|\*|<[^<>]*>)+"  # also a tag
 REPEATED = re.compile(rf"\b(?!nous|vous)([^\W\d_]{{4,}}){BLANK}\1\b", re.IGNORECASE)
 # The same with small words between: "formulaire de formulaire".
@@ -46,7 +43,6 @@ NO_WORD = "has no word where the model wrote "  # a symbol without a span
 ENDS = ".!?:;,…"
 # What both sides have alike, and the fault where they have not.
 FEATURES: list[tuple[str, Callable[[str], Any]]] = [
-    ("has % away from its number", lambda rest: len(LONE_PERCENT.findall(rest))),
     ("has a bracket without its pair", lambda rest: rest.count("(") - rest.count(")")),
     ("has other quotation marks", lambda rest: len(QUOTED.findall(rest))),
     ("ends with another sign", lambda rest: "…" if rest.endswith("...") else rest[-1:] if rest[-1:] in ENDS else ""),
@@ -54,10 +50,8 @@ FEATURES: list[tuple[str, Callable[[str], Any]]] = [
 NAME = re.compile(r"[./-]*(?:[^\W_][./-]*)+")  # which a translation may have for itself
 # A word with one capital, and what sentences have, but not titles.
 TITLE_WORD = re.compile(r"(?<![\w.&/-])[A-Z][a-z]+(?![\w-])")
-TITLE_CAPITAL = re.compile(r"(?<=[^\W\d_] )[A-ZÀ-Þ][a-zß-ÿ]+(?![\w-])")  # of a word inside a title
 SENTENCE_SIGN = re.compile(r"[.:!?;,](?: |\Z)")
 BEGINNING = re.compile(r"((?:[\"'*(«“)\s]|⟦\d⟧)*)([^\W\d_]*)")  # and the first word
-STAR_RUN = re.compile(r"\*+")
 SIGNS = "*`[]{}|$\\<>_#=%@+~^&"  # of markup and code
 # &File, E&xit and _Open, but not &amp; and &x
 ACCELERATOR = re.compile(r"(?:(?<![\w&`])&(?=\w\w)|(?<=[a-zA-Z])&(?=[a-z]))(?!#?\w+;)|(?<![\w*`\\])_(?=[A-Z])")
@@ -108,9 +102,9 @@ class Piece:
         text: the source.
         masked: what the model reads.
         counted: ``masked`` with numbers in place of the placeholders that stand for numbers, and two stars in place of
-            tags of emphasis and of three stars; None: there are none.
+            tags of emphasis; None: there are none.
         counts: for each number in ``counted`` that stands for a placeholder, the symbol in ``masked`` that does.
-        emphasis: what begins and ends emphasis in ``masked``: two symbols, or three stars twice.
+        emphasis: the symbols of the tags that begin and end emphasis in ``masked``.
         spans: what the symbols in ``masked`` stand for.
         is_title: ``masked`` is no sentence, and all its long words have capitals, as in titles and labels of English.
     """
@@ -133,11 +127,11 @@ class Piece:
         long = [word for word in re.findall(r"[^\W\d_]{4,}", self.masked) if not word.isupper()]
         may_be_title = not SENTENCE_SIGN.search(self.masked) and not self._from.has_capital_nouns
         self.is_title = may_be_title and len(long) > 1 and all(word[0].isupper() for word in long)
-        numbered, attached = dict(zip(SYMBOLS, self.spans)), ATTACHED.findall(self.masked)
-        self._attached = [symbol for symbol in numbered if self.masked.count(symbol) == attached.count(symbol)]
+        attached = ATTACHED.findall(self.masked)
+        self._attached = [symbol for symbol in {*attached} if self.masked.count(symbol) == attached.count(symbol)]
         self.counts: dict[str, str] = {}
         counted = self.masked if NUMBER.search(self.masked) else self._count_placeholders()
-        self.emphasis = self._find_emphasis(numbered)
+        self.emphasis = self._find_emphasis()
         for tag in self.emphasis:
             counted = counted.replace(tag, STARS)
         self.counted = counted if counted != self.masked else None
@@ -146,15 +140,9 @@ class Piece:
         """The piece, in which these words stay, too."""
         return Piece(self.text, replace(self._reader, terms=self._reader.terms.with_names(names)))
 
-    def _find_emphasis(self, numbered: Mapping[str, str]) -> list[str]:
-        """What begins and ends the only emphasis: the symbols of tags or of MediaWiki's sign, or three stars."""
-        runs = STAR_RUN.findall(self.masked)
-        if {*runs} == {"***"} and len(runs) % 2 == 0:
-            return ["***", "***"]
-        for symbol, span in numbered.items():
-            if span == BOLD and not runs and self.masked.count(symbol) % 2 == 0:
-                return [symbol, symbol]
-        matches = [(symbol, PAIRED_TAG.fullmatch(span)) for symbol, span in numbered.items()]
+    def _find_emphasis(self) -> list[str]:
+        """The symbols of the tags that begin and end the only emphasis of the text, if all of them are in pairs."""
+        matches = [(symbol, PAIRED_TAG.fullmatch(span)) for symbol, span in zip(SYMBOLS, self.spans)]
         tags = {symbol: tag[1] for symbol, tag in matches if tag and tag[2] in EMPHASIS}
         if [*tags.values()] != ["", "/"] or "*" in self.masked:
             return []
@@ -186,7 +174,7 @@ class Piece:
             text = NUMBER.sub(lambda number: self.counts.get(number[0], number[0]), text)
         if counted and self.emphasis:
             first, *others = text.split(STARS)
-            tags = self.emphasis * (sum(map(self.masked.count, {*self.emphasis})) // 2)
+            tags = self.emphasis * self.masked.count(self.emphasis[0])
             if len(tags) != len(others):
                 return None
             text = first + "".join(tag + part for tag, part in zip(tags, others))
@@ -194,15 +182,13 @@ class Piece:
             text = text.upper()
         if not self._reader.masks:
             return text
-        # A model of documentation writes this sign into other texts, too.
-        text = self._without_wrong_stars(text if "`" in self.masked else text.replace("`", ""))
+        for sign in "`*":  # a model of documentation writes these signs into other texts, too
+            text = text if sign in self.masked else text.replace(sign, "")
         if "…" in self.text and "..." not in self.text:  # models read and write three dots for this sign
             text = re.sub(r"\.{2,3}", "…", text)
         for symbol in self._attached:  # without a blank before it
             text = re.sub(rf"(?<=\S) (?={symbol})", "", text)
         text = self._with_first_letter(text)
-        if self.is_title and not self._to.has_capital_nouns:
-            text = TITLE_CAPITAL.sub(lambda word: word[0] if word[0] in self.text else word[0].lower(), text)
         text = self._to.typeset(text)
         if self._label and (letter := LETTER.search(text)):  # no symbol has a letter
             text = text[: letter.start()] + self._label + text[letter.start() :]
@@ -225,19 +211,9 @@ class Piece:
             return text
         if (source[:1].isupper() or is_beginning) and word[:1].islower():
             return start + word[0].upper() + text[len(start) + 1 :]
-        if source[:1].islower() and word[1:].islower() and word not in self.text:
+        if source[:1].islower() and not is_beginning and word[1:].islower() and word not in self.text:
             return start + word[0].lower() + text[len(start) + 1 :]
         return text
-
-    def _without_wrong_stars(self, text: str) -> str:
-        """The text without stars of a length that the source lacks, or that have no partner."""
-        known, runs = STAR_RUN.findall(self.masked), STAR_RUN.findall(text)
-        if Counter(known) == Counter(run for run in runs if run in known):
-            text = STAR_RUN.sub(lambda run: run[0] if run[0] in known else "", text)
-        if _lacks_partner(known) or not _lacks_partner(STAR_RUN.findall(text)):
-            return text
-        text = STAR_RUN.sub(lambda run: run[0] if run[0] in known else "", text)
-        return STAR_RUN.sub("", text) if _lacks_partner(STAR_RUN.findall(text)) else text
 
     def _name_terms(self, text: str) -> str:
         """The text with a term's name in the source behind its translation: ``:term:`itérateur <iterator>```."""
@@ -311,9 +287,6 @@ class Piece:
             beginnings = [word[:5].lower() for word in WORD.findall(self._plain)]
             if len({*beginnings}) == len(beginnings):
                 yield f"repeats {echoed[1]}"
-        for name, words in ELEMENT.findall(text):
-            if name in EMPHASIS and words.islower() and (name, words) in ELEMENT.findall(self._plain):
-                yield f"does not translate '{words}' in <{name}>"
         if self._from.negation.search(self._rest) and not self._to.may_negate.search(rest):
             yield "has no negation"
         if self._to.negation.search(rest) and not self._from.may_negate.search(self._rest):
@@ -327,10 +300,6 @@ class Piece:
 
 def _numbers(text: str) -> list[str]:
     return sorted(re.findall(r"(?<![\w\\{%$])\d+", THOUSANDS.sub("", text)))
-
-
-def _lacks_partner(runs: Sequence[str]) -> bool:
-    return any(number % 2 for number in Counter(runs).values())
 
 
 def find_format_faults(source: str, text: str) -> list[str]:

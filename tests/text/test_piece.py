@@ -25,7 +25,6 @@ def faults(source: str, translation: str, reader: Reader = FRENCH) -> list[str]:
         ("Open & run:", "Ouvrir et lancer", "Ouvrir et lancer :", "ends with another sign"),
         ("Open it", "Ouvrir ⟦1⟧", "Ouvrir", "has no word where the model wrote ⟦1⟧"),
         ("A 2048-bit key", "Clé de 20 48 bits", "Clé de 2048 bits", "has other numbers"),
-        ("It has 95 % intervals", "95 intervalles %", "intervalles à 95 %", "has % away from its number"),
         ("%d of %s", "%s de %d", "%d de %s", "has directives in another order"),
         ("A (b, c) of it", "Un b, c) de", "Un (b, c) de", "has a bracket without its pair"),
         ("Run 'a b'", "Lancer 'a b", "Lancer « a b »", "has other quotation marks"),
@@ -33,7 +32,6 @@ def faults(source: str, translation: str, reader: Reader = FRENCH) -> list[str]:
         ("Incorrect value of %s", "Valeur correcte de %s", "Valeur incorrecte de %s", "has no negation"),
         ("Can't open it", "Peut-être ouvert", "Impossible de l'ouvrir", "has no negation"),
         ("Whether or not it is", "Si c'est ou n'est pas", "Si c'est ou non", "adds a negation"),
-        ("At 100%, it is", "À 100, c'est %", "À 100 %, c'est", "has % away from its number"),
         ("Never share `not`", "partage `not`", "Ne partagez pas `not`", "has no negation"),
         ("If it is missing", "S'il n'est pas manquant", "S'il est manquant", "adds a negation"),
         ("Delete the form", "Supprimer le formulaire du formulaire", "Supprimer le formulaire", "repeats formulaire"),
@@ -41,7 +39,6 @@ def faults(source: str, translation: str, reader: Reader = FRENCH) -> list[str]:
         ("Be <b>bold</b>", "Soyez </b>gras<b>", "Soyez <b>gras</b>", AROUND),
         ("Be <b>bold</b>", "Soyez gras <b></b>", "Soyez <b>gras</b>", AROUND),
         ("[a](b) [c](d)", "[e [f](b)](d)", "[e](d) [f](b)", AROUND),
-        ("Be <b>bold</b>", "Soyez <b>bold</b>", "Soyez <b>gras</b>", "does not translate 'bold' in <b>"),
         ("Find && Replace", "Trouver", "Trouver && remplacer", "lacks &&"),
         ("One, two, three, and so on: then it goes on.", "Un.", "Un, deux, trois : cela continue.", "is much shorter"),
     ],
@@ -75,7 +72,6 @@ def test_unknown_characters_words_and_empty_translations_are_faults() -> None:
         ("E&xit %1", "Exit ⟦1⟧", "Quitter ⟦1⟧", "&Quitter %1"),
         ("Save &as...", "Save as...", "Enregistrer sous...", "&Enregistrer sous..."),
         ("Sept. 3, 2019", "September 3, ⟦1⟧", "3 septembre ⟦1⟧", "3 septembre 2019"),
-        ("**A**: linter", "**A**: linter", "**Un** : *linter*", "**Un**\u00a0: linter"),
         ("A `b` tuple", "A ⟦1⟧ tuple", "Un *n*-uplet ⟦1⟧", "Un n-uplet `b`"),
         ("Save _As…", "Save As…", "Enregistrer sous..", "_Enregistrer sous…"),
         ("Fish & chips", "Fish & chips", "Poisson & frites", "Poisson & frites"),
@@ -99,9 +95,7 @@ def test_unknown_characters_words_and_empty_translations_are_faults() -> None:
         ("Do it like so::", "Do it like so::", "Faites ceci ::", "Faites ceci\u00a0::"),
         ("Cannot open %1: %2!", "Cannot open ⟦1⟧: ⟦2⟧!", "Impossible ⟦1⟧: ⟦2⟧!", "Impossible %1\u00a0: %2\u00a0!"),
         ("The **API** of 'd'", "The **API** of 'd'", "L' **API** de 'd' ici", "L'**API** de 'd' ici"),
-        ("The **left keys** on", "The **left keys** on", "Les touches à gauche** sur", "Les touches à gauche sur"),
-        ("***Q***: Are `a` b", "***Q***: Are ⟦1⟧ b", "***Q***: les *b* * ⟦1⟧", "***Q***\u00a0: les b  `a`"),
-        ("Do it ***now***", "Do it ***now***", "À faire ***tout de suite***", "À faire ***tout de suite***"),
+        ("WebUI names of it", "⟦1⟧ names of it", "Les noms ⟦1⟧ de", "Les noms WebUI de"),
         ("2 * 3 is", "⟦1⟧ is", "⟦1⟧ est", "2 * 3 est"),
         ("An image", "An image", "La image de une, le onze", "L'image de une, le onze"),
         ("Use :guilabel:`&New`", "Use :guilabel:`&New`", "De ' :guilabel:`& Nouveau`", "De ':guilabel:`&Nouveau`"),
@@ -131,8 +125,7 @@ def test_stars_stand_for_tags_of_emphasis() -> None:
     assert piece.counted == "Be **bold** or **not**"
     assert piece.restore("Soyez ** gras** ou **non**", counted=True) == 'Soyez <b a="x">gras</b> ou <b a="x">non</b>'
     assert piece.restore("Soyez **gras** ou non", counted=True) is None
-    assert Piece("A '''b''' or '''c'''", FRENCH).counted == "A **b** or **c**"
-    for other in ("A '''b", "Be <b>bold</b> or <i>not</i>", "Be <b>*bold*</b>", "Be </b>bold<b>", "A <a>b</a>"):
+    for other in ("Be <b>bold</b> or <i>not</i>", "Be <b>*bold*</b>", "Be </b>bold<b>", "A <a>b</a>"):
         assert Piece(other, FRENCH).counted is None
 
 
