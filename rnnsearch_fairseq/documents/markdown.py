@@ -33,7 +33,7 @@ KEPT_LINE = re.compile(
     | ::[\w-]*(?:[{\[].*)? | \#[a-z][\w-]*     # ::card{} and #slot of Nuxt Content
     | import\b.*['"];? | export\ (?:const|default)\b.* | -+8<-+.*     # of MDX, and what MkDocs includes
     | \[{1,2}_?(?i:toc)_?\]{1,2} | \{:?\ ?[\#.:][^{}]*\} | \([\w:.-]+\)=     # [TOC], attributes, a target of MyST
-    | \{%.*%\} | \{\{.*\}\} | \{\#.*\#\} | \$\$.+\$\$     # templates and formulas
+    | (?:\{(?:%(?:(?!%\}).)*%|\{(?:(?!\}\}).)*\}|\#(?:(?!\#\}).)*\#)\}\ *)+ | \$\$.+\$\$     # templates and formulas
     | %(?:\ .*)? | \+{3}.* | \{/\*.*\*/\}     # comments and block metadata of MyST and MDX
     """,
     re.VERBOSE,
@@ -58,10 +58,11 @@ OPTION = re.compile(rb":[\w-]+:(?:[ \t].*)?")
 # Blocks that stay: the pattern of their first line, with a NAME as its group, and how they end.
 KEPT_BLOCKS = (
     (rb"\{%-? *(highlight|comment)\b.*", rb"\{%-? *endNAME\b"),  # of Jekyll
-    (rb"\{\{[<%] *(highlight|code-toggle)\b.*", rb"\{\{[<%] */ *NAME\b"),  # of Hugo
+    # Of Hugo; a shortcode that names a programming language holds code.
+    (rb"\{\{[<%] *(highlight|code-toggle|mermaid|\w+(?=[^\n]*\b(?:code)?lang=))\b.*", rb"\{\{[<%] */ *NAME\b"),
     (rb"(\$\$)(?!.*\$\$).*", rb"NAME"),  # formulas
     (rb"\\begin\{(\w+\*?)\}.*", rb"\\end\{NAME\}"),
-    (rb"(?<![ \t>])(import|export) .*[\[\{(]", rb"\n(?:[\]\})][^\n]*|(?=```))"),  # code of MDX on several lines
+    (rb"(?<![ \t>])(import|export) .*[\[\{(]", rb"\n[\]\})][^\n]*"),  # code of MDX on several lines
     (rb"<([A-Z][\w.]*)[^<>]*", rb"(?<!=)/?>[ \t]*(?=\r?\n)"),  # a tag of a component on several lines
     (rb"(\{[{%])(?!.*[%}]\}).*", rb"[%}]\}"),  # a template on several lines
     (rb"(\{)[\w.]+\((?!.*\)\}).*", rb"\n[ \t]*\)+\}"),  # a call of MDX
@@ -70,6 +71,11 @@ KEPT_BLOCKS = (
 LATER_MATTER = re.compile(rb"---[ \t]*\r?\n(?:(?:[a-zA-Z][\w-]*:|[ \t]+\S)[^\n]*\n)+?[ \t]*---[ \t]*\r?$", re.MULTILINE)
 KEPT_BLOCK = re.compile(b"|".join(begin for begin, _ in KEPT_BLOCKS))
 MAX_BLOCK = 20_000  # bytes in which a block must end
+CODE_FENCE = re.compile(rb"(?:(?:[-*+]|\d+[.)])[ \t]+)?(`{3,}(?!.*`)|~{3,})")
+TEMPLATE = re.compile(r"\{\{[^{}\n]*\}\}|\{%[^%\n]*%\}")
+BYTES_OF_TEMPLATE = re.compile(TEMPLATE.pattern.encode())
+CAPTION = re.compile(rb'\b(?:alt|caption|header|title)="([^"]*)"')  # in a shortcode
+NO_SIGNS = bytes.maketrans(b"_*`[]<>", b"xxxxxxx")  # so that the parser sees no emphasis in code of templates
 PREFIX = re.compile(rb"[ \t>]*")
 LINE_END = re.compile(r"(?<![ \t])[ \t]*[\r\n][ \t\r\n>]*")
 MARK = re.compile(rb"(?:[?!][ \t]+)?[A-Z]{2,}:(?:[ \t]+|[ \t]*\r?\n[ \t>]*|$)")  # NOTE:
@@ -79,11 +85,13 @@ REFERENCE = re.compile(r"\[([^\[\]]*)\]\[[^\[\]]*\]")  # whose target is on anot
 # A line with a tag of a component of MDX, whose text is Markdown; and where the next line begins as code would.
 COMPONENT = re.compile(rb"<(/?)[A-Z][\w.]*(?:\s[^<>]*)?>")
 INDENTED = re.compile(rb"\s*?\n?(?: {4}|\t)")
+BARE_ATTRIBUTE = re.compile(r"\A(<[a-zA-Z][\w.-]*)\s+[^\s<>=/][^<>=]*?( ?/?>)\Z")  # a tag such as <code v-pre>
 TOUCHED = re.compile(rb"[\w):`\x80-\xff]|.?[`_]\Z", re.DOTALL)  # the signs around code that only the parser sees
-# The beginning of a line that is not joined to the line before: @param, Pandoc's bar, an icon, a component, "Status:".
+# The beginning of a line that is not joined to the line before: @param, :param a:, Pandoc's bar, an icon, a component,
+# "Status:".
 OWN_LINE = re.compile(
-    rb"[ \t>]*(?:[@\\][a-z]+[ \t]|\|[ \t]|\xe2[\x98-\x9e]|\xf0\x9f|</?[A-Z][^<>]*>[ \t]*\r?\n"
-    rb"|[A-Z][\w ]{0,40}:(?:[ \t]|\r?\n))"
+    rb"[ \t>]*(?:[@\\][a-z]+[ \t]|:[^:\s][^:\n]{0,40}:[ \t\r\n]|\|[ \t]|\xe2[\x98-\x9e]|\xf0\x9f"
+    rb"|</?[A-Z][^<>]*>[ \t]*\r?\n|[A-Z][\w ]{0,40}:[ \t\r\n])"
 )
 # A line in bold type. The next line is not joined to it.
 BOLD_LINE = re.compile(rb"[ \t>]*\*\*[^*\n]+\*\*:?[ \t]*")
@@ -136,12 +144,12 @@ def _read_lines(
 ) -> tuple[list[bytes], dict[int, Place], list[Place]]:
     """Lines of a page for the parser, and the places of titles, by where the parser sees a heading instead.
 
-    The places of the tags of components follow.
+    The places of the tags of components, and of lines of shortcodes, follow.
     What extensions of Markdown read at the beginning of a line is blank for the parser; all other signs stay in place.
     """
     indent, in_head = 0, False  # of options of ::: module and /// note; whether :options: of ```{note} may follow
     lines, titles, components, fences = [], dict[int, Place](), list[Place](), []
-    block_end = 0  # of a block that stays
+    block_end, code = 0, list[bytes]()  # of a block that stays; the fence of the code around a line
     for position, line in parts:
         prefix = PREFIX.match(line)[0]
         text = line[len(prefix) :].rstrip()
@@ -151,18 +159,20 @@ def _read_lines(
         in_head = bool(FENCE.fullmatch(text) or (in_head and is_option))
         if start >= block_end and (matter := LATER_MATTER.match(content, start)):
             block_end = matter.end()
-        if start >= block_end and (begin := KEPT_BLOCK.fullmatch(content, start, start + len(text))):
-            name = begin[begin.lastindex]
-            ending = KEPT_BLOCKS[begin.lastindex - 1][1].replace(b"NAME", re.escape(name))
-            closing = re.compile(ending).search(content, start + len(text), start + MAX_BLOCK)
-            block_end = closing.end() if closing else block_end
+        if start >= block_end and not code:
+            block_end = _find_block_end(content, start, start + len(text))
             if COMPONENT.fullmatch(content, start, block_end):
                 components.append((start, block_end))
+        begins_text, ends_text = FENCE.fullmatch(text), _is_end(text, fences[-1:])
+        if _is_end(text, code):
+            code = []
+        elif start >= block_end and not (code or begins_text or ends_text) and (fence := CODE_FENCE.match(text)):
+            code = [fence[1]]
         if is_option or start < block_end:
             pass
         elif in_head:
             fences.append(text[: len(text) - len(text.lstrip(text[:1]))])
-        elif fences and text.startswith(fences[-1]) and not text.strip(text[:1]):
+        elif ends_text:
             fences.pop()
         elif title := TITLED.fullmatch(text):
             # An item of a list, whose text is indented, too.
@@ -182,12 +192,29 @@ def _read_lines(
             titles[start] = start + head.start("title"), start + head.end("title")
         if not is_option:
             indent = (len(prefix) + 4) * text.startswith((b":::", b"///"))
+        if text.startswith(b"{{") and not changed.strip():
+            components.append((start, start + len(text)))
+        changed = BYTES_OF_TEMPLATE.sub(lambda template: template[0].translate(NO_SIGNS), changed)
         lines.append(prefix + changed + line[len(prefix) + len(text) :])
     return lines, titles, components
 
 
+def _is_end(line: bytes, fences: Sequence[bytes]) -> bool:
+    """Whether a line ends what one of the fences began."""
+    return any(line.startswith(fence) and not line.strip(fence[:1]) for fence in fences)
+
+
+def _find_block_end(content: bytes, start: int, end: int) -> int:
+    """Where the block ends that stays and begins with this line; 0: the line begins none, or the block has no end."""
+    if (begin := KEPT_BLOCK.fullmatch(content, start, end)) is None:
+        return 0
+    ending = KEPT_BLOCKS[begin.lastindex - 1][1].replace(b"NAME", re.escape(begin[begin.lastindex]))
+    closing = re.compile(ending).search(content, end, start + MAX_BLOCK)
+    return closing.end() if closing else 0
+
+
 def _read_blocks(page: Page, lines: list[Line], is_mdx: bool, slugs: Counter[str]) -> Iterator[Unit]:
-    """The units of the texts in lines of a page, of titles, of HTML and of the tags of components outside code.
+    """The units of the texts in lines of a page, of titles, HTML, tags of components and shortcodes outside code.
 
     ``slugs``: how often each name of a heading occurred.
     """
@@ -237,7 +264,16 @@ def _read_blocks(page: Page, lines: list[Line], is_mdx: bool, slugs: Counter[str
         events = []
         (inside.add if kind == "Start" else inside.discard)(name)
     for place in components:
-        yield from html_units(page, place)
+        is_shortcode = page.content.startswith(b"{{", place[0])
+        yield from _shortcode_units(page, place) if is_shortcode else html_units(page, place)
+
+
+def _shortcode_units(page: Page, place: Place) -> Iterator[Unit]:
+    """The units of titles and captions in shortcodes of Hugo; one word in small letters is a name."""
+    for found in CAPTION.finditer(page.content, *place):
+        text, where = found[1].decode(), found.span(1)
+        if LETTER.search(text) and not NAME.fullmatch(text):
+            yield page.make_unit(where, [Part(text, where)], methodcaller("replace", '"', "'"))
 
 
 def _words(events: list[Event]) -> Iterator[str]:
@@ -331,7 +367,7 @@ def _find_tags(content: bytes, events: list[Event], is_doubled: bool) -> tuple[l
         elif kind == "Code" and TOUCHED.match(content[start - 1 : start] + content[end : end + 1]):
             add((start, end), f"<x{number}/>")
         elif kind == "InlineHtml" or (kind != "SoftBreak" and b"\n" in content[start:end]):
-            shown = content[start:end].decode()
+            shown = BARE_ATTRIBUTE.sub(rf'\1 id="{number}"\2', content[start:end].decode())
             add((start, end), shown if SHOWN.fullmatch(shown) and "\n" not in shown else f"<x{number}/>")
         if kind not in BREAKS:
             last, text_end = end, max(text_end, end)
@@ -346,7 +382,7 @@ def _is_apart(content: bytes, start: int, end: int) -> bool:
 
 def _find_ids(heading: str, slugs: Counter[str]) -> list[str]:
     """What links name a heading by, according to GitHub (and MyST) and to Python-Markdown (MkDocs)."""
-    heading = REFERENCE.sub(r"\1", heading)
+    heading = TEMPLATE.sub("", REFERENCE.sub(r"\1", heading)).strip()
     words = re.sub(r"[^\w\s-]", "", heading).strip().lower()
     latin = re.sub(r"[^\w\s-]", "", unicodedata.normalize("NFKD", heading).encode("ascii", "ignore").decode())
     ids = []

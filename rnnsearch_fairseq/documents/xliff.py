@@ -15,6 +15,7 @@ from translate.storage.xliff import Xliff1File
 from translate.storage.xliff2 import Xliff2File
 
 from rnnsearch_fairseq.documents.units import BLANKS, SHOWN, WRONG_TAGS, Document, Part, Unit, place_tags
+from rnnsearch_fairseq.errors import InputError, quote
 from rnnsearch_fairseq.text.language import language_code
 
 UNFINISHED = "new", "initial", "needs-"  # how those states of XLIFF begin that ask for a translator
@@ -54,7 +55,8 @@ def read_xml(content: bytes) -> Document:
     root = parse_xml(content)
     name = etree.QName(root).localname
     if name not in ("TS", "xliff"):
-        raise ValueError(f"its first element is {name}")
+        cure = "give the .po file that translate-toolkit or itstool makes of it"
+        raise InputError(f"neither XLIFF nor TS, since its first element is {quote(name)}; {cure}")
     if next(root.iter(etree.Entity), None) is not None:
         raise ValueError("it defines entities")
     is_second = root.get("version", "").startswith("2")

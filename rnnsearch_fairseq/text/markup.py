@@ -75,7 +75,7 @@ TABLE = [
     ("note", KEPT, r"\[\^\w+\] | !?\[\[[^\[\]\n]{1,200}\]\]"),
     ("tag", KEPT, rf"</?[a-zA-Z][^\s<>]*(?=\s?/?>|\s[^<>=]*=)[^<>]*> | {SCRIPT} | <(?:!--|[%?])[^<>]*> | </?\d+/?>"),
     ("bold", KEPT, r"'{3}"),  # of MediaWiki
-    ("entity", KEPT, r"&lt;/?[a-zA-Z][^\n<>&]{0,200}&gt; | &(?:amp;)*(?:[a-zA-Z]\w{1,30}|\#[xX]?[0-9a-fA-F]{1,7});"),
+    ("entity", KEPT, r"&lt;[/?!]?[a-zA-Z][^\n<>&]{0,99}&gt; | &(?:amp;)*(?:[a-zA-Z]\w{1,30}|\#[xX]?[0-9a-fA-F]{1,7});"),
     ("bracket", KEPT, rf"\[/?(?:{BRACKETS})(?:=[^\[\]\n]*)?\](?!\()"),
     ("template", KEPT, r"\{\{\{?[^{}]*\}\}\}? | \{[%#$][^{}]*\}"),
     ("plural", KEPT, rf"\{{\s?\w+\s?,\s?(?:plural|select|selectordinal|choice),{nested(5)}\}}"),

@@ -22,7 +22,9 @@ COUNT = re.compile(r"%(?:\(\w+\)|\d\$)?[0+ '.\d-]*(?:hh?|ll?|[Lqjzt])?[dfiu]|%n|
 DIRECTIVE = frozenset("%{$")  # each directive has one of these signs
 BLANK_DIRECTIVE = re.compile(r"%\s+[a-zA-Z]")  # of printf, too, but nobody means it in "5% done"
 PLACEHOLDER = re.compile(r"%|[$#@]?\{|@count|\d+\Z")
-COUNTER = re.compile(r"(?:n|nb|num|numbers?|counts?|counter|total|size|length)(?:_\w+)?|\w+_(?:n|num|number|count)")
+COUNTER = re.compile(
+    r"(?:n|nb|num|numbers?|counts?|counter|total|size|length|limit|max|min)(?:_\w+)?|\w+_(?:n|num|number|count)"
+)
 # In the place of placeholders that stand for numbers; of nine numbers, the model of recipes/docs_en_fr writes these
 # best: "Les fichiers 37 ont été supprimés", but "100 fichiers ont été supprimés".
 NUMBERS = "100", "15", "24", "5", "12"
@@ -39,6 +41,8 @@ ECHOED = re.compile(
     rf"\b(?!votre|notre|temps)([^\W\d_]{{5,}}){BLANK}(?:(?!non\b)[^\W\d_]{{1,4}}(?:['’]|{BLANK})){{1,3}}\1\b",
     re.IGNORECASE,
 )
+COPIED = re.compile(r"(?<=[a-z] )(\*\*|<(?P<tag>b|em|i|strong|u)>)[a-z]+(?:\1|</(?P=tag)>)")  # a word in emphasis
+STEM = 5  # letters that a word has in common with its translation
 NO_WORD = "has no word where the model wrote "  # a symbol without a span
 ENDS = ".!?:;,…"
 # What both sides have alike, and the fault where they have not.
@@ -51,7 +55,7 @@ NAME = re.compile(r"[./-]*(?:[^\W_][./-]*)+")  # which a translation may have fo
 # A word with one capital, and what sentences have, but not titles.
 TITLE_WORD = re.compile(r"(?<![\w.&/-])[A-Z][a-z]+(?![\w-])")
 SENTENCE_SIGN = re.compile(r"[.:!?;,](?: |\Z)")
-BEGINNING = re.compile(r"((?:[\"'*(«“)\s]|⟦\d⟧)*)([^\W\d_]*)")  # and the first word
+BEGINNING = re.compile(r"((?:[^\w⟦:]|:(?!\w)|⟦\d⟧)*)([^\W\d_]*)")  # and the first word
 SIGNS = "*`[]{}|$\\<>_#=%@+~^&"  # of markup and code
 # &File, E&xit and _Open, but not &amp; and &x
 ACCELERATOR = re.compile(r"(?:(?<![\w&`])&(?=\w\w)|(?<=[a-zA-Z])&(?=[a-z]))(?!#?\w+;)|(?<![\w*`\\])_(?=[A-Z])")
@@ -287,10 +291,18 @@ class Piece:
             beginnings = [word[:5].lower() for word in WORD.findall(self._plain)]
             if len({*beginnings}) == len(beginnings):
                 yield f"repeats {echoed[1]}"
+        for copied in COPIED.finditer(self._plain):
+            if copied[0] in text:
+                yield f"does not translate {copied[0]}"
         if self._from.negation.search(self._rest) and not self._to.may_negate.search(rest):
             yield "has no negation"
         if self._to.negation.search(rest) and not self._from.may_negate.search(self._rest):
             yield "adds a negation"
+        theirs = [word.lower() for word in WORD.findall(text)]
+        if (known := self._reader.words[0]) is not None:
+            for word in dict.fromkeys(WORD.findall(self._rest)):
+                if word.islower() and word not in known and not any(their[:STEM] == word[:STEM] for their in theirs):
+                    yield f"may be wrong at a word that the training text lacks: {word}"
         if (known := self._reader.words[1]) is not None:
             own = {word.lower() for word in WORD.findall(self._plain)}
             for word in dict.fromkeys(WORD.findall(text)):

@@ -344,7 +344,7 @@ def test_what_repeats_takes_no_quadratic_time(
         ("a.po", b'msgid "a"\nmsgstr "b"\n\nmsgid "c" msgstr "d"\n', "not laid out as usual.*; repair it"),
         ("a.po", b"#" * 100_000, "has more than 99,999 bytes"),
         ("a.xlf", XLIFF.replace("</group>", "").encode(), r"a\.xlf: not XLIFF or TS .*line \d+"),
-        ("a.xlf", b"<html/>", "not XLIFF or TS .*its first element is html"),
+        ("a.xlf", b"<html/>", "neither XLIFF nor TS, .*first element is html; give the .po file"),
         ("a.xlf", b'<!DOCTYPE xliff [<!ENTITY a "b">]><xliff>&a;</xliff>', "not XLIFF or TS .*it defines entities"),
         ("a.html", "<p>été".encode("latin-1"), r"a\.html, line 1: not text in UTF-8; convert"),
         ("a.md", b"a\n\n\xe9", r"a\.md, line 3: not text in UTF-8; convert"),

@@ -105,6 +105,11 @@ SHORT = "[a b]: x\n[`c`]: x\n[d e]: x\n[g]: x\n"
         ("a\n$$\nb c\n$$\nd\n\n$$ e\nf $$\n\n$$\ng\n", "A\n$$\nb c\n$$\nD\n\n$$ e\nf $$\n\n$$ G\n"),
         ("\\begin{a*}\nb &= c\n\\end{a*}\nd\n", "\\begin{a*}\nb &= c\n\\end{a*}\nD\n"),
         ("{{< highlight a >}}\nb\n{{< /highlight >}}\nc\n", "{{< highlight a >}}\nb\n{{< /highlight >}}\nC\n"),
+        ('{{< a title="b c" lang="d" >}}\ne\n{{< /a >}}\n', '{{< a title="B C" lang="d" >}}\ne\n{{< /a >}}\n'),
+        ('{{< a alt="b" >}}\n\n```\n{{< a alt="B C" >}}\n```\n', None),
+        ("{{% a _b_ %}} {{< c >}}\nd\n\n{{% a _b %}} *e_f*\n", "{{% a _b_ %}} {{< c >}}\nD\n\n{{% a _b %}} *E_F*\n"),
+        ("```\n{a(b => {\n```\nc\n\n~~~\n$$\n~~~\nd\n", "```\n{a(b => {\n```\nC\n\n~~~\n$$\n~~~\nD\n"),
+        ("a <b c>d</b>\n:e: f\n:g: h\n", "A <b c>D</b>\n:E: F\n:G: H\n"),
         # Headings: names stay, and links find what is translated.
         ("### theme\n\n##### **separator**\n\n## my_name.a\n", None),
         ("# a & b\n", '# <a id="a--b"></a><a id="a-b"></a>A & B\n'),
@@ -112,7 +117,7 @@ SHORT = "[a b]: x\n[`c`]: x\n[d e]: x\n[g]: x\n"
         ("# a [b][c]\n", '# <a id="a-b"></a>A [B][C]\n'),
         ("# a b\n# a b\n", '# <a id="a-b"></a>A B\n# <a id="a-b-1"></a><a id="a-b_1"></a>A B\n'),
         ("# a b {-}\n\na {b}\n", '# <a id="a-b"></a>A B {-}\n\nA {b}\n'),
-        ("+++\na = 1\n+++\n# a b\n", "+++\na = 1\n+++\n# A B {#a-b}\n"),
+        ("+++\na = 1\n+++\n# a {{< c >}} b\n", "+++\na = 1\n+++\n# A {{< c >}} B {#a--b}\n"),
         ("# A b {#c}\n\n# d e {: .f }\n", '# A B {#c}\n\n# <a id="d-e"></a>D E {: .f }\n'),
     ],
 )  # fmt: skip

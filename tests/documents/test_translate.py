@@ -295,7 +295,7 @@ REFUSED = [
     ("de.xlf --output out.xlf", r"de\.xlf: is in 'de', and the model reads en"),
     ("two.xlf --output out.xlf", r"two\.xlf: asks for 'fr, de', and the model writes fr"),
     ("fifo.po --output out", "fifo.po: not a regular file"),
-    ("a.tmx --output out.tmx", r"a\.tmx: not XLIFF"),
+    ("a.tmx --output out.tmx", r"a\.tmx: neither XLIFF"),
 ]
 
 
