@@ -50,8 +50,8 @@ TITLE_LINE = re.compile(
 HUGO = re.compile(rb"\A(?:\xef\xbb\xbf)?\+\+\+|\{\{[<%]")
 # ```{note} and ```admonish, which hold text.
 ADMONITION = (
-    r"(?:`{3,}|~{3,})[ \t]*(?:admonish\b|\{(?:admonition|attention|caution|danger|error|hint|important|note|seealso|tip"
-    r"|todo|versionadded|versionchanged|warning)\})[^\n]*"
+    r"(?:`{3,}|~{3,})[ \t]*(?:admonish\b|\{(?:admonition|attention|caution|danger|dropdown|error|hint|important|note"
+    r"|seealso|sidebar|tab-item|tip|todo|topic|versionadded|versionchanged|warning)\})[^\n]*"
 )
 FENCE = re.compile(ADMONITION.encode() + rb"|:{3,}\{[\w-]+\}.*")
 OPTION = re.compile(rb":[\w-]+:(?:[ \t].*)?")

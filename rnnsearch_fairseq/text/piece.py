@@ -294,7 +294,8 @@ class Piece:
         for copied in COPIED.finditer(self._plain):
             if copied[0] in text:
                 yield f"does not translate {copied[0]}"
-        if self._from.negation.search(self._rest) and not self._to.may_negate.search(rest):
+        no = self._from.negation.search(self._rest)
+        if no and no[0] not in rest and not self._to.may_negate.search(rest):
             yield "has no negation"
         if self._to.negation.search(rest) and not self._from.may_negate.search(self._rest):
             yield "adds a negation"

@@ -32,6 +32,7 @@ def faults(source: str, translation: str, reader: Reader = FRENCH) -> list[str]:
         ("Incorrect value of %s", "Valeur correcte de %s", "Valeur incorrecte de %s", "has no negation"),
         ("Can't open it", "Peut-être ouvert", "Impossible de l'ouvrir", "has no negation"),
         ("Whether or not it is", "Si c'est ou n'est pas", "Si c'est ou non", "adds a negation"),
+        ("The values none, all", "Les valeurs un, tout", "Les valeurs none, tout", "has no negation"),
         ("Never share `not`", "partage `not`", "Ne partagez pas `not`", "has no negation"),
         ("If it is missing", "S'il n'est pas manquant", "S'il est manquant", "adds a negation"),
         ("Delete the form", "Supprimer le formulaire du formulaire", "Supprimer le formulaire", "repeats formulaire"),
