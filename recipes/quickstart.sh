@@ -4,7 +4,7 @@
 #
 #   recipes/quickstart.sh [--out DIR]
 #
-# --out  output folder (default: runs/quickstart); what is there already is not made again
+# --out  output folder (default: runs/quickstart); steps whose output is in this folder are skipped
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 
 OUT=$ROOT/runs/quickstart
@@ -12,7 +12,7 @@ parse_options "out=" "$@"
 set_up
 mkdir -p "$OUT"
 
-say "1/5 writing 12,000 sentence pairs by a bilingual grammar (seeded: the same every time)"
+say "1/5 writing 12,000 sentence pairs with a bilingual grammar (the same pairs every time)"
 once "$OUT/text" tool grammar
 say "2/5 building dictionaries (rare words become <unk>) and binarising"
 once "$OUT/text/bin" binarise "$OUT/text" -s en -t fr --thresholdsrc 3 --thresholdtgt 3
@@ -28,7 +28,7 @@ train() { # MODEL
 }
 once "$OUT/model.pt" train
 
-say "4/5 translating 1,000 held-out sentences; unknown words are copied from where the model looks, rightly or wrongly"
+say "4/5 translating 1,000 held-out sentences; an unknown word is replaced with the source word that the model looks at, rightly or wrongly"
 rnnsearch translate "$OUT/text/test.en" --prepared --model "$OUT/model.pt" --beam 5 --replace-unknown \
     --output "$OUT/test.hyp.fr" --alignments "$OUT/alignments.jsonl" 2>> "$OUT/log" ||
     die_of_log "$OUT/log" "rnnsearch translate"
@@ -44,5 +44,5 @@ rnnsearch plot "$OUT/alignments.jsonl" "$OUT/alignment.png" 2>> "$OUT/log"
 sacrebleu "$OUT/text/test.fr" -i "$OUT/test.hyp.fr" --tokenize none --force --width 2 --format text
 echo "Unchanged, this recipe has BLEU 93.3 to 94.2, depending on the processor. On real text, most good models have 30 to 60."
 echo "The model knows the words and the sentences of the grammar only, such as: $(sed -n 2p "$OUT/text/test.en")"
-say "parses of the English sides are in $OUT/text/{train,valid,test}.penn (for a tree model: recipes/README.md, Trees on your own text)"
+say "parses of the English sentences are in $OUT/text/{train,valid,test}.penn (for a tree model: recipes/README.md, Trees on your own text)"
 show_model "$OUT/model.pt" --beam 5 --replace-unknown

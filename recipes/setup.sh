@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Shared functions, sourced by every recipe and by tests/run.sh. --help prints the comment at the head of the script that
-# was called, and exits.
+# Shared functions. Every recipe and tests/run.sh source this script. --help prints the comment at the head of the script
+# that was called, and exits.
 #
-# set_up makes .venv at the top of the checkout and installs the package into it, if this has not been done yet. This
-# script does only that when it is called itself:
+# set_up makes .venv at the top of the checkout and installs the package into it, unless .venv is up to date. If you call
+# this script itself, it only runs set_up:
 #
 #   recipes/setup.sh
 #
@@ -67,8 +67,8 @@ fast_precision() { # --bf16, where bfloat16 is fast: Intel's AVX-512 without AMX
     if has_gpu || grep -qs "$flags" /proc/cpuinfo; then echo --bf16; fi
 }
 
-show_model() { # CHECKPOINTS OPTIONS...: say where a model lies, or an ensemble with colons between, and how to translate by it;
-    # OPTIONS are of the search
+show_model() { # CHECKPOINTS OPTIONS...: say where a model is, or an ensemble with colons between, and how to translate with it;
+    # OPTIONS are options of the search
     local path paths= checkpoints options=${*:2}
     IFS=: read -ra checkpoints <<< "$1"
     for path in "${checkpoints[@]}"; do
@@ -132,7 +132,7 @@ install_pytorch() {
     if ! command -v nvidia-smi >/dev/null; then
         # In a subshell, so that Ctrl-C says on standard error how to go on.
         (pip_install --quiet --index-url https://download.pytorch.org/whl/cpu --retries 0 "$TORCH") 2>/dev/null && return
-        echo "PyTorch's own index cannot be used; the default one is tried, whose build for GPUs is a download of about 2.5 GB"
+        echo "PyTorch's own index cannot be used; trying the default index, where PyTorch is a download of about 2.5 GB, with code for GPUs"
     fi
     pip_install "$TORCH" # not --quiet, which hides how far the download is
 }
@@ -140,7 +140,7 @@ install_pytorch() {
 install_package() {
     local python
     python=$(find_python)
-    command -v c++ >/dev/null || die "fairseq is compiled while it is installed and there is no C++ compiler; install one (Debian: g++)"
+    command -v c++ >/dev/null || die "there is no C++ compiler, which the installation of fairseq needs; install one (Debian: g++)"
     [ ! -e "$ROOT/.venv" ] || [ -e "$ROOT/.venv/.installed" ] ||
         die "$ROOT/.venv is an environment of your own, which set-up would replace; move it away, and run the same command again"
     say "set-up 1/3: PyTorch ($TORCH) into .venv, with $("$python" --version); all three steps take about three minutes"

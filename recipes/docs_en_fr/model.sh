@@ -46,7 +46,7 @@ once "$OUT/first/constant.pt" train "$OUT/text" $CONSTANT $FIRST --lr-scheduler 
 once "$OUT/first/model.pt" train "$OUT/text" $TOTAL $FIRST --lr-scheduler polynomial_decay --reset-lr-scheduler \
     --warmup-updates $CONSTANT --total-num-update $TOTAL
 
-say "going on with PHP's manual, and with the messages that PO files no longer use"
+say "second part: PHP's manual, and messages that PO files keep as obsolete"
 read_manual() { tool docs_en_fr.php_manual "$PHP" "$1"; }
 once "$OUT/php.tsv" read_manual
 read_more() { tool docs_en_fr.pairs "$1" "$DATA" "$MORE" "$TEXT" "$OUT/php.tsv"; }
@@ -58,7 +58,7 @@ MORE_UPDATES=1300
 once "$OUT/second/model.pt" train "$OUT/text_more" $MORE_UPDATES --finetune-from-model "$OUT/text_more/start.pt" --lr 0.004 \
     --lr-scheduler polynomial_decay --warmup-updates 100 --total-num-update $MORE_UPDATES --max-tokens 3000 --update-freq 4
 
-say "going on with 53 more sources, as rnnsearch translate cuts and masks them, and with headings twenty times"
+say "third part: 53 more sources, cut and masked as rnnsearch translate does, and headings, read twenty times"
 read_all() { tool docs_en_fr.pairs "$1" "$DATA" "$MORE" "$TEXT" "$OUT/php.tsv" "$TEXT"/*.en-fr.tsv.gz; }
 once "$OUT/raw_all" read_all
 cut_all() {
@@ -77,7 +77,7 @@ once "$OUT/third/constant.pt" train "$OUT/text_all" $LAST_CONSTANT $LAST --lr-sc
 once "$OUT/third/model.pt" train "$OUT/text_all" $LAST_TOTAL $LAST --lr-scheduler polynomial_decay --reset-lr-scheduler \
     --warmup-updates $LAST_CONSTANT --total-num-update $LAST_TOTAL
 
-say "going on with half as many units more, and with less and less dropout"
+say "fourth to sixth part: half as many units more, and less and less dropout"
 WIDE=384
 once "$OUT/wide.pt" tool docs_en_fr.widen "$OUT/third/model.pt" $WIDE
 wider() { # START UPDATES DROPOUT RATE MODEL
@@ -103,7 +103,7 @@ say "translating 30 sentences of manuals, guides and release notes"
 translate() { rnnsearch translate "$1" --model "$OUT/model" --output "$2"; }
 once "$OUT/sentences.fr" translate "$ROOT/recipes/docs_en_fr/sentences.en"
 for name in datalab bookshelf penpot elixir-school elgg twlight test fpm-docs warehouse picard wagtail cloudstack; do
-    say "$name: its messages translated, and left in English"
+    say "$name: BLEU of its translated messages, and of its English messages as they are"
     once "$OUT/$name.fr" translate "$OUT/raw/$name.en"
     for text in "$OUT/$name.fr" "$OUT/raw/$name.en"; do
         sacrebleu "$OUT/raw/$name.fr" -i "$text" -m bleu chrf -w 2 -f text

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Compare the first paper's four models on the documentation of Python and Django, English-French, most of whose messages have
-# up to 100 words: train RNNencdec-30, RNNsearch-30, RNNencdec-50 and RNNsearch-50, translate messages of files that no model
-# has seen, at most 200 of every ten words of length, and write the report. About six CPU hours a seed.
+# Compare the first paper's four models on the English-French documentation of Python and Django. Most of its messages have up to
+# 100 words. The recipe trains RNNencdec-30, RNNsearch-30, RNNencdec-50 and RNNsearch-50, translates messages of files that no
+# model has seen, at most 200 for each ten words of length, and writes the report. A seed takes about six CPU hours.
 #
 #   recipes/docs_en_fr/run.sh --data DIR [--out DIR] [--models NAMES] [--seed N]
 #
 # --data    folder with python-fr (github.com/python/python-docs-fr, branch 3.13) and django-fr (translations/fr of
-#           github.com/django/django-docs-translations, branch stable/5.1.x); a whole clone has more files than README.md's
-#           numbers are of
+#           github.com/django/django-docs-translations, branch stable/5.1.x); the numbers of README.md are of
+#           fewer files than a whole clone has
 # --out     output folder (default: runs/docs_en_fr_lengths); the models are in OUT/seed-N; interrupted runs are resumed
 # --models  models to train, separated by commas (default: the four)
 # --seed    seed of training (default: 1); the text stays the same

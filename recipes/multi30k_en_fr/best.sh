@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Train RNNsearch on Multi30k English-French as one trains today: two models and their ensemble, beside each other on
-# two cores. Print sacrebleu of lowercased tokens on test_2016_flickr, as published for Transformer-Tiny, and its signature.
+# Train RNNsearch on Multi30k English-French with today's methods: two models beside each other on two cores, and their
+# ensemble. Print sacrebleu of lowercased tokens on test_2016_flickr, as published for Transformer-Tiny, and its signature.
 #
 #   recipes/multi30k_en_fr/best.sh --data DIR [--compare] [--jobs N] [--out DIR]
 #

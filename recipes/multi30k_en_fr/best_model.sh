@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Train a model of best.sh, which calls it for every model, on the text that it has prepared in OUT; average the model's last
-# ten checkpoints, choose the length penalty on the development set, and translate the test set.
+# Train one model on the text that best.sh has prepared in OUT, average the model's last ten checkpoints, choose the length penalty
+# on the development set, and translate the test set. best.sh calls this script for every model.
 #
 #   recipes/multi30k_en_fr/best_model.sh DATA OUT NAME
 #
 # NAME  rnnsearch-SEED; of fairseq: lstm-SEED and transformer (with the settings of RNNsearch that apply to them), lstm-usual
-#       and transformer-published-SEED (with their own); or ensemble, of rnnsearch-1 and rnnsearch-2, which are there
+#       and transformer-published-SEED (with their own); or ensemble, of rnnsearch-1 and rnnsearch-2, which must be trained before
 source "$(dirname "${BASH_SOURCE[0]}")/../setup.sh"
 
 [ $# = 3 ] || die "three words are needed; see $0 --help"

@@ -1,5 +1,5 @@
-# Options and data, sourced by run.sh and reproduce.sh. It sets DATA and OUT. Set before, RECIPE names the default folder, and
-# OPTIONS more options.
+# Options and data. run.sh and reproduce.sh source this script, which sets DATA and OUT. If the caller has set RECIPE and OPTIONS,
+# RECIPE names the default folder, and OPTIONS names more options.
 source "$(dirname "${BASH_SOURCE[0]}")/../setup.sh"
 
 DATA= OUT=$ROOT/runs/${RECIPE:-multi30k_en_fr}

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Train a model for EPOCHS on the text that run.sh has prepared in OUT, keep the epoch of the lowest development perplexity, and
-# translate the test set; run.sh calls it for every model.
+# Train a model for EPOCHS epochs on the text that run.sh has prepared in OUT, keep the epoch with the lowest development
+# perplexity, and translate the test set. run.sh calls this script for every model.
 #
 #   recipes/php_en_ja/model.sh OUT EPOCHS MODEL SEED
 #
@@ -32,7 +32,7 @@ train() { # MODEL
 }
 
 translate() { # TRANSLATIONS
-    say "translating the test set by $NAME"
+    say "translating the test set with $NAME"
     rnnsearch translate "$TEXT/test.en" --prepared "${TREES[@]}" --model "$RUN/model.pt" --search tree2seq --beam 20 --max-len-b 100 \
         --length-statistics "$OUT/lengths" --output "$1" 2> "$RUN/translate.log" ||
         die_of_log "$RUN/translate.log" "rnnsearch translate"

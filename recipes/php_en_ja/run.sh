@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Test the second paper's main claim on sentences of 8 to 40 words, of PHP's manual, English-Japanese. The tree-to-sequence model is
-# trained with Link Grammar's parses, and as controls with right-branching trees and with random trees; beside it ANMT, the same
-# model without trees. All are trained by softmax for as many updates. The report has BLEU and RIBES, and BLEU by source length.
+# Test the second paper's main claim on sentences of 8 to 40 words of PHP's manual, English-Japanese. The recipe trains the
+# tree-to-sequence model with Link Grammar's parses and, as controls, with right-branching and with random trees. It also trains
+# ANMT, the same model without trees. All models are trained with softmax, for the same number of updates. The report has BLEU and
+# RIBES, and BLEU by source length.
 #
 #   recipes/php_en_ja/run.sh --data TABLE [--out DIR] [--epochs N] [--jobs N]
 #

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Train RNNsearch-50 as the first paper does (Section 4.2 and Appendix B.2: Adadelta, summed cost, pools of 20 batches, gradients
-# of norm 1 at most, no dropout) on 100,000 pairs of the built-in grammar, and by Adam for as many updates; draw the learning
-# curves of both, and write a report that compares their translations. The model is small (n = 128), because Adadelta needs
-# many updates; the pairs are many, because it learns a few by heart before it aligns them. About three CPU hours.
+# Train RNNsearch-50 as the first paper does, on 100,000 pairs of the built-in grammar (Section 4.2 and Appendix B.2: Adadelta,
+# summed cost, pools of 20 batches, gradients of norm 1 at most, no dropout). Train it again with Adam for as many updates. Draw
+# the learning curves of both, and write a report that compares the translations. The model is small (n = 128), because Adadelta
+# needs many updates. The pairs are many, because the model would learn few pairs by heart before it aligns them. The recipe takes
+# about three CPU hours.
 #
 #   recipes/reproduce/adadelta.sh [--out DIR] [--updates N] [--seed N]
 #

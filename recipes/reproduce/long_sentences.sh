@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Test whether RNNsearch-50 gets worse on sentences of 50 words and more, where it has seen many long ones: train RNNencdec-50
-# and RNNsearch-50 on 200,000 pairs of the built-in grammar, in which all lengths up to 60 words are equally frequent, translate
-# 200 sentences of every ten words of length, and write the report. An hour and a half on one core.
+# Test whether RNNsearch-50 gets worse on sentences of 50 words and more after it has read many long sentences. The recipe trains
+# RNNencdec-50 and RNNsearch-50 on 200,000 pairs of the built-in grammar, in which all lengths up to 60 words are equally frequent,
+# translates 200 sentences for each ten words of length, and writes the report. It takes an hour and a half on one core.
 #
 #   recipes/reproduce/long_sentences.sh [--out DIR] [--models NAMES] [--seed N]
 #

@@ -1,17 +1,17 @@
 #!/usr/bin/env bash
-# Train a phrase-based system, Moses, on the words that models of run.sh were trained on, tune it on their development set, and
-# translate their test set: it becomes a row of Table 1 when the recipe that made the folder is called again.
+# Train a phrase-based system, Moses, on the words that models of run.sh were trained on, tune Moses on their development set, and
+# translate their test set. Call the recipe that made the folder again: Moses becomes a row of Table 1.
 #
 #   recipes/reproduce/phrase_based.sh --runs DIR --src en --trg fr --moses DIR
 #
-# --runs       output folder of run.sh, or of a recipe that ends in it, as runs/multi30k_reproduce
+# --runs       output folder of run.sh, or of a recipe that calls run.sh, such as runs/multi30k_reproduce
 # --src, --trg source and target language
 # --moses      folder with Moses in mosesdecoder/ and fast_align in fast_align/, as recipes/reproduce/EVIDENCE.md builds them
 #
-# The system (Koehn et al., 2007) is the usual one: words aligned by fast_align in both directions, grow-diag-final-and;
-# phrases of up to 7 words, which jump over at most 6; msd-bidirectional-fe as model of their order; a language model of
-# 5-grams of the target side, by modified Kneser-Ney; weights tuned for BLEU by MERT on the first 500 development pairs; cube
-# pruning with 1,000 hypotheses a stack. Unknown words are copied.
+# The system (Koehn et al., 2007) has the usual settings. fast_align aligns the words in both directions (grow-diag-final-and).
+# Phrases have up to 7 words, and jump over at most 6. The model of their order is msd-bidirectional-fe. The language model has
+# 5-grams of the target side, with modified Kneser-Ney smoothing. MERT tunes the weights for BLEU on the first 500 development
+# pairs. The search is cube pruning with 1,000 hypotheses a stack. Unknown words are copied.
 source "$(dirname "${BASH_SOURCE[0]}")/../setup.sh"
 
 RUNS= SRC= TRG= MOSES=
@@ -87,4 +87,4 @@ say "tuning"
 once "$OUT/tuned" tune
 say "translating"
 once "$RUNS/runs/others/phrase-based" translate
-say "the translations are $RUNS/runs/others/phrase-based; call the recipe that made $RUNS again, to write its report anew"
+say "the translations are $RUNS/runs/others/phrase-based; to write the report anew, call the recipe that made $RUNS again"

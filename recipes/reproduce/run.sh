@@ -12,13 +12,13 @@
 # --out        output folder (default: runs/reproduce); an interrupted run is resumed there. Tokenised translations of the
 #              test set by other systems can be added as OUT/runs/others/NAME
 # --models     models to train, separated by commas (default: RNNencdec-30,RNNsearch-30,RNNencdec-50,RNNsearch-50,
-#              RNNsearch-50-long); the report covers all models in OUT. To train a model anew, remove its folder OUT/runs/NAME
+#              RNNsearch-50-long); the report has all models in OUT. To train a model anew, remove its folder OUT/runs/NAME
 # --budget     updates of RNNsearch-50 (default: 300,000, about the paper's); RNNsearch-50⋆ continues from there. RNNsearch-30
 #              makes 1.64 times as many, RNNencdec-50 2.08 times and RNNencdec-30 2.94 times, as in the paper's Table 2
-# --interval   updates between checkpoints (default: 1,000); these and the ends of epochs are validated
+# --interval   updates between checkpoints (default: 1,000); each checkpoint is validated, and so is the end of each epoch
 # --patience   RNNsearch-50⋆ stops after this many checkpoints without a better development score (default: 10)
 # --arch       architecture of RNNsearch, with the sizes (default: groundhog_search, the system of the paper's Table 1;
-#              bahdanau_gru is that of its appendix); RNNencdec is the same with --context last
+#              bahdanau_gru: the system of its appendix); RNNencdec is the same with --context last
 # --words      words of the shortlists (default: 30,000)
 # --bpe        number of BPE merges, instead of shortlists (default: 0, whole words)
 # --rare       training pairs whose alignments give the dictionary that replaces unknown words in the last RNNsearch's
@@ -76,7 +76,7 @@ continue_training() { # RUN FOLDER: begin FOLDER with the checkpoints of RUN
 
 translate() { # NAME OUTPUT OPTIONS...: translate the test set
     [ ! -f "$2" ] || return 0
-    say "translating the test set by $1: ${2##*/}"
+    say "translating the test set with $1: ${2##*/}"
     rnnsearch translate "$TEXT/test.$SRC" --prepared --model "$RUNS/$1/model.pt" "${DEVICE[@]}" --beam 12 "${@:3}" \
         --output "$2" 2> "$RUNS/$1/translate.log" || die_of_log "$RUNS/$1/translate.log" "rnnsearch translate"
 }
@@ -115,7 +115,7 @@ for model in ${MODELS//,/ }; do
 done
 
 if [ -n "${last-}" ] && [ "$BPE" = 0 ] && [ "$RARE" != 0 ]; then
-    say "replacing unknown words in the translations by $last"
+    say "replacing unknown words in the translations of $last"
     run=$RUNS/$last rare=$RUNS/others/${last/-long/⋆}
     for side in "$SRC" "$TRG"; do head -n "$RARE" "$TEXT/train.$side" > "$run/rare.$side"; done
     score "$last" "$run/rare" "$run/rare.jsonl"

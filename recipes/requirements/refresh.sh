@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Write the files of this folder anew: for Python 3.10 to 3.13, the newest versions of all that recipes/setup.sh installs but
-# PyTorch, whose build differs from machine to machine, and the hashes of their files. sources.txt holds what PyPI has only as
-# source code. Needs uv (pip install uv).
+# Write the files of this folder anew. They have the newest versions of all packages that recipes/setup.sh installs, for Python
+# 3.10 to 3.13, and the hashes of the packages' files. They do not have PyTorch, whose build differs from machine to machine.
+# sources.txt has the packages that PyPI has only as source code. This script needs uv (pip install uv).
 #
 #   recipes/requirements/refresh.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../setup.sh"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Train a model of the second paper (Section 4.2), up to EPOCHS, on the text that run.sh has prepared in OUT, and translate the
-# test set; run.sh calls it for every model.
+# Train a model of the second paper (Section 4.2) for at most EPOCHS epochs, on the text that run.sh has prepared in OUT, and
+# translate the test set. run.sh calls this script for every model.
 #
 #   recipes/tanaka_en_ja/model.sh OUT EPOCHS MODEL OBJECTIVE SEED
 #
@@ -39,7 +39,7 @@ train() { # MODEL
 
 translate() { # SEARCH BEAM OPTIONS...: translate the test set to RUN/SEARCHBEAM.tok
     [ ! -f "$RUN/$1$2.tok" ] || return 0
-    say "translating the test set by $NAME: $1, beam of $2"
+    say "translating the test set with $NAME: $1, beam of $2"
     rnnsearch translate "$TEXT/test.en" --prepared "${TREES[@]}" --model "$RUN/model.pt" "${DEVICE[@]}" --search tree2seq \
         --beam "$2" --max-len-b 100 "${@:3}" --output "$RUN/$1$2.tok" 2> "$RUN/translate.log" ||
         die_of_log "$RUN/translate.log" "rnnsearch translate"

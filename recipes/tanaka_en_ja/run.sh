@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Test the second paper's claims, and print its Tables 3, 4 and 5, on the Tanaka corpus, English-Japanese: 4,000 pairs are held
-# out as the test set. The tree-to-sequence model, the sequential model and the same with the source reversed are trained with
-# softmax and with BlackOut, 2,000 negatives, by three seeds; the tree model without its LSTM, and the tree-to-sequence model
-# with 500 negatives, by one. Training goes on until the learning rate has been halved four times (our rule, not the paper's).
-# All searches of Table 4 use the tree-to-sequence models of BlackOut.
+# out as the test set. Three models are trained with three seeds, with softmax and with BlackOut (2,000 negatives): the
+# tree-to-sequence model, the sequential model, and the sequential model with the source reversed. The tree-to-sequence model
+# without its LSTM, and with 500 negatives, is trained with one seed. A training ends when the learning rate has been halved four
+# times (our rule, not the paper's). All searches of Table 4 use the tree-to-sequence models of BlackOut.
 #
 #   recipes/tanaka_en_ja/run.sh [--data DIR] [--out DIR] [--epochs N] [--jobs N]
 #
@@ -65,7 +65,7 @@ binarise_with_trees() { # BIN
     binarise "$TEXT" -s en -t ja --thresholdsrc 2 --thresholdtgt 2 "$1"
     binarise "$TEXT" --only-source -s tree "$1"
 }
-say "preparing: a line of transitions for each sentence, words seen once are unknown, length statistics"
+say "preparing: transitions of each parse, dictionaries without words that occur once, length statistics"
 once "$TEXT" prepare
 once "$TEXT/bin" binarise_with_trees
 once "$OUT/lengths" tool trees.lengths "$TEXT/train.en" "$TEXT/train.ja" --output
