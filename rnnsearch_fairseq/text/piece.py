@@ -47,6 +47,7 @@ NO_WORD = "has no word where the model wrote "  # a symbol without a span
 ENDS = ".!?:;,…"
 # What both sides have alike, and the fault where they have not.
 FEATURES: list[tuple[str, Callable[[str], Any]]] = [
+    ("has other emphasis", lambda rest: rest.count("**")),
     ("has a bracket without its pair", lambda rest: rest.count("(") - rest.count(")")),
     ("has other quotation marks", lambda rest: len(QUOTED.findall(rest))),
     ("ends with another sign", lambda rest: "…" if rest.endswith("...") else rest[-1:] if rest[-1:] in ENDS else ""),

@@ -28,6 +28,7 @@ def faults(source: str, translation: str, reader: Reader = FRENCH) -> list[str]:
         ("%d of %s", "%s de %d", "%d de %s", "has directives in another order"),
         ("A (b, c) of it", "Un b, c) de", "Un (b, c) de", "has a bracket without its pair"),
         ("Run 'a b'", "Lancer 'a b", "Lancer « a b »", "has other quotation marks"),
+        ("The **one** here", "Le *un* *ici*", "Le **un** ici", "has other emphasis"),
         ("A [c] d", "Un c", "Un [c] d", "lacks ["),
         ("Incorrect value of %s", "Valeur correcte de %s", "Valeur incorrecte de %s", "has no negation"),
         ("Can't open it", "Peut-être ouvert", "Impossible de l'ouvrir", "has no negation"),
