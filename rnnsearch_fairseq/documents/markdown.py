@@ -142,7 +142,8 @@ def _find_column(prefix: bytes, columns: int) -> int:
 def _read_lines(
     content: bytes, parts: Sequence[Line], is_mdx: bool
 ) -> tuple[list[bytes], dict[int, Place], list[Place]]:
-    """Lines of a page for the parser, and the places of titles, by where the parser sees a heading instead.
+    """The lines of a page as the parser reads them; and the places of titles, for each place where the parser sees a
+    heading instead.
 
     The places of the tags of components, and of lines of shortcodes, follow.
     What extensions of Markdown read at the beginning of a line is blank for the parser; all other signs stay in place.
@@ -381,7 +382,7 @@ def _is_apart(content: bytes, start: int, end: int) -> bool:
 
 
 def _find_ids(heading: str, slugs: Counter[str]) -> list[str]:
-    """What links name a heading by, according to GitHub (and MyST) and to Python-Markdown (MkDocs)."""
+    """The names by which links lead to a heading: GitHub's (and MyST's), and Python-Markdown's (MkDocs)."""
     heading = TEMPLATE.sub("", REFERENCE.sub(r"\1", heading)).strip()
     words = re.sub(r"[^\w\s-]", "", heading).strip().lower()
     latin = re.sub(r"[^\w\s-]", "", unicodedata.normalize("NFKD", heading).encode("ascii", "ignore").decode())

@@ -10,7 +10,8 @@ What is kept is a span. While a model translates, a numbered symbol stands for e
 second, and one symbol for equal spans. Spans that touch, or have only one blank or sign between them, are joined to one
 span. Quotation marks around a span belong to it. The model reads the beginning of a titled role as text.
 
-The time of all patterns is in proportion to the text, because no pattern repeats what it can begin with.
+The time that the patterns take is proportional to the length of the text, because no pattern has a repetition of text
+with which the pattern can begin.
 """
 
 import re

@@ -1,12 +1,12 @@
 """A text to translate: how it is cut into pieces, and how their translations are joined.
 
-A text is cut at the ends of lines, also those written as ``\\n``, at the tags of blocks and the bars of tables.
-What stands between a start tag and its end tag, or in the title of a link, is a piece of its own, and in the text
-around it a symbol stands for the whole. But if it begins with a small letter, it stays in the sentence around it.
-A text of more than 40 words is cut into sentences, since a model leaves out parts of a text that is longer than its
-training sentences: that of recipes/docs_en_fr loses 6 BLEU on texts of 100 words, and 26 on texts of 160. A sentence of
-more than 100 words is cut into clauses, and a clause of more than 500 characters into parts of that size, between words
-if it can be.
+A text is cut at the ends of lines, also those written as ``\\n``, at the tags of blocks and the bars of tables. What
+stands between a start tag and its end tag, or in the title of a link, is a piece of its own, and in the text around it
+a symbol stands for the whole. But if the text inside begins with a small letter, it is no piece of its own and stays in
+the sentence around it. A text of more than 40 words is cut into sentences, since a model leaves out parts of a text
+that is longer than its training sentences: that of recipes/docs_en_fr loses 6 BLEU on texts of 100 words, and 26 on
+texts of 160. A sentence of more than 100 words is cut into clauses, and a clause of more than 500 characters into parts
+of that size, between words if it can be.
 """
 
 import re
@@ -137,7 +137,8 @@ class Passage:
 
 
 def _without_frame(part: str, is_translated: bool) -> list[tuple[str, bool]]:
-    """A part of a text; what stands before it, and signs of emphasis around all of it, are other parts."""
+    """A part of a text, cut once more: its beginning (such as the mark of a list item), and signs of emphasis around
+    the whole part, become parts of their own."""
     if not is_translated:
         return [(part, False)]
     head = HEAD.match(part)[0]

@@ -25,8 +25,8 @@ PLACEHOLDER = re.compile(r"%|[$#@]?\{|@count|\d+\Z")
 COUNTER = re.compile(
     r"(?:n|nb|num|numbers?|counts?|counter|total|size|length|limit|max|min)(?:_\w+)?|\w+_(?:n|num|number|count)"
 )
-# In the place of placeholders that stand for numbers; of nine numbers, the model of recipes/docs_en_fr writes these
-# best: "Les fichiers 37 ont été supprimés", but "100 fichiers ont été supprimés".
+# The numbers that stand for placeholders of numbers. Of nine numbers that we tried, the model of recipes/docs_en_fr
+# translates these best: "Les fichiers 37 ont été supprimés", but "100 fichiers ont été supprimés".
 NUMBERS = "100", "15", "24", "5", "12"
 NUMBER = re.compile(rf"(?<![\d⟦])(?:{'|'.join(NUMBERS)})(?!\d)")
 PAIRED_TAG = re.compile(r"<(/?)(\w[\w:.-]*)[^<>]*(?<!/)>")
