@@ -1,6 +1,5 @@
 """Commands of fairseq with the plugin, and ours, and what they print."""
 
-import collections
 import contextlib
 import io
 import os
@@ -69,23 +68,7 @@ def run_block(recipe: str, containing: str, checkout: Path, **programs: str) -> 
 def printed_by(main: Callable[[], object], *words: object) -> str:
     """What the function of a command prints when it is called with these words."""
     arguments = mock.patch.object(sys, "argv", ["program", *map(str, words)])
-    with arguments, contextlib.redirect_stdout(io.StringIO()) as out:
+    with arguments, contextlib.redirect_stdout(io.TextIOWrapper(io.BytesIO(), "utf-8")) as out:
         main()
-    return out.getvalue()
-
-
-class Output:
-    """The lines of `fairseq-generate` or `fairseq-interactive`: all[kind][number] are the fields of each such line."""
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-        self.all: dict[str, dict[int, list[list[str]]]] = collections.defaultdict(lambda: collections.defaultdict(list))
-        self.order: list[int] = []
-        for kind, number, rest in re.findall(r"^([STHDPA])-(\d+)\t(.*)$", text, re.MULTILINE):
-            self.all[kind][int(number)].append(rest.split("\t"))
-            if kind == "H":
-                self.order.append(int(number))
-
-    def words(self, kind: str) -> dict[int, list[str]]:
-        """Of each sentence the words of the first line of this kind."""
-        return {number: lines[0][-1].split() for number, lines in self.all[kind].items()}
+    out.seek(0)
+    return out.read()

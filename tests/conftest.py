@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from tests import zygote
-from tests.trained import train
+from tests.trained import ARCHITECTURES, train
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -39,7 +39,7 @@ def _seed_random_numbers() -> None:
 def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a model of each kind."""
     folder = tmp_path_factory.mktemp("models")
-    for arch in ("bahdanau_gru", "rnnencdec", "tree2seq_small"):
+    for arch in ARCHITECTURES:
         train(folder / arch, arch)
     return folder
 

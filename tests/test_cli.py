@@ -121,9 +121,7 @@ def test_help_imports_neither_pytorch_nor_fairseq(words: str) -> None:
         ("print('\\udcff')", 0, b"\xff\n", b""),  # a name that is not UTF-8
     ],
 )
-def test_errors_are_one_line_and_names_are_printed_as_they_are(
-    command: str, status: int, out: bytes, err: bytes
-) -> None:
+def test_errors_are_one_line_and_names_are_printed_as_is(command: str, status: int, out: bytes, err: bytes) -> None:
     program = f"from rnnsearch_fairseq import cli; cli.print_user_dir = lambda: {command}; cli.main()"
     done = run("-c", program, "user-dir", text=False)
     assert (done.returncode, done.stdout) == (status, out) and re.fullmatch(err, done.stderr)

@@ -37,6 +37,7 @@ PARSES = [
     "(S (NP the (X black dog)) eats .)",
     "(S it (VP &apos;s (NP a cat)) .)",
 ]
+ARCHITECTURES = ("bahdanau_gru", "rnnencdec", "tree2seq_small")  # one of each kind
 LANGUAGES = ("en", "fr")
 PREPARATION = Preparation("moses", lowercase=True)
 SIZES = dict.fromkeys(("embedding_size", "hidden_size", "alignment_size", "maxout_size"), 32)

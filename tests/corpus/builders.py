@@ -1,4 +1,4 @@
-"""Small corpora in several formats, and a run of train.sh that trains nothing."""
+"""Small corpora in several formats, ``rnnsearch prepare``, and a run of train.sh that trains nothing."""
 
 import json
 import os
@@ -10,15 +10,17 @@ from typing import Any
 from xml.sax.saxutils import escape
 
 from rnnsearch_fairseq.corpus.pairs import Pair
+from rnnsearch_fairseq.corpus.prepare import main
+from tests.commands import printed_by
 
 LANGUAGES = ("en", "fr")
 ENGLISH = ["a", "big", "black", "cat", "sees", "the", "small", "red", "house", "of", "my", "good", "old", "friend"]
 FRENCH = ["un", "grand", "noir", "chat", "voit", "la", "petite", "rouge", "maison", "de", "mon", "bon", "vieil", "ami"]
 
 
-def make_pairs(number: int, seed: int = 1) -> list[Pair]:
+def make_pairs(number: int) -> list[Pair]:
     """Pairs of 2 to 6 words; many sources and targets repeat, in pairs of their own or equal ones."""
-    generator = random.Random(seed)
+    generator = random.Random(1)
     pairs = []
     for _ in range(number):
         words = [generator.randrange(len(ENGLISH)) for _ in range(generator.randint(2, 6))]
@@ -81,6 +83,11 @@ def write_folder(folder: Path, pairs: list[Pair]) -> list[Path]:
         write(part, pairs[100 * number : None if number == 2 else 100 * number + 100])
     (folder / "folder" / "notes.txt").write_text("not read")
     return [folder / "folder"]
+
+
+def prepare(*words: str | Path, languages: tuple[str, str] = LANGUAGES) -> str:
+    """What ``rnnsearch prepare`` prints when it is called with these words."""
+    return printed_by(main, "-s", languages[0], "-t", languages[1], *words)
 
 
 PROGRAMS = ("fairseq-preprocess", "fairseq-train", "rnnsearch", "sacrebleu")

@@ -4,12 +4,11 @@ import base64
 import gzip
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 
-from rnnsearch_fairseq.corpus import prepare
+from rnnsearch_fairseq.corpus import prepare as module
 from rnnsearch_fairseq.corpus.plan import make_script, plan_adaptation
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.inference.export import export
@@ -19,7 +18,7 @@ from rnnsearch_fairseq.modules.rnnsearch import ARCHITECTURES
 from rnnsearch_fairseq.text.preparation import read_preparations
 from rnnsearch_fairseq.text.settings import unpack_record
 from tests import trained
-from tests.corpus.builders import LANGUAGES, parse, run_script, write_tsv
+from tests.corpus.builders import LANGUAGES, parse, prepare, run_script, write_tsv
 
 SENTENCES = [("The dog sleeps", "Le chien dort"), ("The black cat eats", "Le chat noir mange")]
 CORPUS = [(f"{source} {number}.", f"{target} {number}.") for number in range(40) for source, target in SENTENCES]
@@ -33,8 +32,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out / "model"
 
 
-def test_text_is_prepared_as_the_models(tmp_path: Path, folder: Path, run: Any) -> None:
-    run(*write_tsv(tmp_path, CORPUS), tmp_path / "text", "--from", folder)
+def test_text_is_prepared_as_the_models(tmp_path: Path, folder: Path) -> None:
+    prepare(*write_tsv(tmp_path, CORPUS), tmp_path / "text", "--from", folder)
     source, target = ((tmp_path / "text" / f"train.{language}").read_text().splitlines()[0] for language in LANGUAGES)
     assert source.startswith("the ") and source.endswith(" .") and target.startswith("le ") and target.endswith(" .")
     (model,), (start,) = load_members(folder), load_members(tmp_path / "text" / "start.pt")
@@ -45,14 +44,14 @@ def test_text_is_prepared_as_the_models(tmp_path: Path, folder: Path, run: Any) 
         assert vocabulary.read(tmp_path / "text" / f"dict.{language}.txt") == vocabulary
 
 
-def test_characters_that_the_model_does_not_know_are_masked(tmp_path: Path, run: Any) -> None:
+def test_characters_that_the_model_does_not_know_are_masked(tmp_path: Path) -> None:
     folder = trained.train(tmp_path / "run", share_decoder_input_output_embed=True)
     state = torch.load(folder / "checkpoints/checkpoint_best.pt", weights_only=True)
     more = {"markup": True, "words": base64.b64encode(gzip.compress(b"known")).decode()}
     before = unpack_record(state["model"]["_extra_state"])["preparations"]
     trained.change_text(state, preparations=[preparation | more for preparation in before])
     torch.save(state, folder / "checkpoints/checkpoint_best.pt")
-    run(*write_tsv(tmp_path, [(f"{s} ж", f"{t} ж") for s, t in CORPUS]), tmp_path / "text", "--from", folder)
+    prepare(*write_tsv(tmp_path, [(f"{s} ж", f"{t} ж") for s, t in CORPUS]), tmp_path / "text", "--from", folder)
     for line in (tmp_path / "text/train.fr").read_text().splitlines():
         assert "⟦" in line and "ж" not in line
     for preparation, own in zip(read_preparations(tmp_path / "text").values(), ("sleeps", "mange")):
@@ -79,11 +78,11 @@ def test_the_script_builds_the_given_model(tmp_path: Path, folder: Path) -> None
 
 
 def test_other_models_and_what_the_model_decides_are_refused(
-    tmp_path: Path, folder: Path, run: Any, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tree_model = replace(load_members(folder)[0], kind="tree2seq")
     load = {"trees": [tree_model]}.get
-    monkeypatch.setattr(prepare, "load_members", lambda path: load(path) or load_members(path))
+    monkeypatch.setattr(module, "load_members", lambda path: load(path) or load_members(path))
     for words, source, message in (
         ([folder, "--bpe", "0"], "en", "leave out"),
         ([folder, "--lowercase"], "en", "leave out"),
@@ -93,4 +92,4 @@ def test_other_models_and_what_the_model_decides_are_refused(
         ([f"{folder}:{folder}"], "en", "give one RNNsearch"),
     ):
         with pytest.raises(InputError, match=message):
-            run(tmp_path, tmp_path / "text", "--from", *words, languages=(source, "fr"))
+            prepare(tmp_path, tmp_path / "text", "--from", *words, languages=(source, "fr"))

@@ -3,13 +3,12 @@
 import random
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from rnnsearch_fairseq.corpus.doubts import find_doubts, find_misalignment
 from rnnsearch_fairseq.corpus.pairs import Pair
-from tests.corpus.builders import number_pairs, write_tsv
+from tests.corpus.builders import number_pairs, prepare, write_tsv
 
 RANDOM = random.Random(1)
 LENGTHS = [RANDOM.randint(3, 30) for _ in range(500)]
@@ -40,19 +39,10 @@ def test_shifted_and_shuffled_sides_are_noticed(pairs: list[Pair], places: str) 
     assert places in doubt and bool(doubt) == bool(places)
 
 
-@pytest.mark.parametrize(
-    ("sources", "targets", "named"),
-    [
-        (ENGLISH, FRENCH, []),
-        (ENGLISH, [*FRENCH[:90], *GERMAN[90:]], ["samples of the fr text, .* like de"]),
-        (FRENCH, ENGLISH, ["samples of the en text, .* like fr", "samples of the fr text, .* like en"]),
-    ],
-)
-def test_other_languages_are_noticed(sources: list[str], targets: list[str], named: list[str]) -> None:
-    doubts = [*find_doubts([*zip(sources, targets)], ("en", "fr"))]
-    assert len(doubts) == len(named)
-    for doubt, pattern in zip(doubts, named):
-        assert re.search(pattern, doubt)
+def test_a_part_in_another_language_is_noticed() -> None:
+    assert [*find_doubts([*zip(ENGLISH, FRENCH)], ("en", "fr"))] == []
+    (doubt,) = find_doubts([*zip(ENGLISH, [*FRENCH[:90], *GERMAN[90:]])], ("en", "fr"))
+    assert re.search("samples of the fr text, .* like de", doubt)
 
 
 def test_subwords_and_quotation_marks_are_noticed() -> None:
@@ -63,6 +53,7 @@ def test_subwords_and_quotation_marks_are_noticed() -> None:
     ]
 
 
-def test_the_command_prints_doubts_as_warnings(tmp_path: Path, run: Any, capsys: Any) -> None:
-    run(*write_tsv(tmp_path, [*zip(FRENCH, ENGLISH)]), tmp_path / "out", "--bpe", "0")
-    assert capsys.readouterr().out.count("\nwarning: of ") == 2
+def test_the_command_prints_doubts_as_warnings(tmp_path: Path) -> None:
+    printed = prepare(*write_tsv(tmp_path, [*zip(FRENCH, ENGLISH)]), tmp_path / "out", "--bpe", "0")
+    for doubt in ("samples of the en text, .* like fr", "samples of the fr text, .* like en"):
+        assert re.search(f"\nwarning: of .* {doubt}", printed)

@@ -20,7 +20,8 @@ from rnnsearch_fairseq.corpus.split import PARTS
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.text.codec import TextCodec
 from rnnsearch_fairseq.text.preparation import find_preparations, read_preparations
-from tests.corpus.builders import LANGUAGES, make_pairs, number_pairs, parse, run_script, write_files, write_tsv
+from tests.corpus import builders
+from tests.corpus.builders import LANGUAGES, number_pairs, parse, prepare, run_script, write_files, write_tsv
 
 PAIRS = [
     ("It's a well-known story.", "C'est une histoire bien connue."),
@@ -75,10 +76,10 @@ def raw(tmp_path: Path) -> Path:
     ],
 )
 def test_text_that_is_given_to_translate_becomes_what_was_prepared(
-    raw: Path, tmp_path: Path, run: Any, subwords: str, file: str | None
+    raw: Path, tmp_path: Path, subwords: str, file: str | None
 ) -> None:
     out = tmp_path / "out"
-    run(raw, out, *OPTIONS, *subwords.split())
+    prepare(raw, out, *OPTIONS, *subwords.split())
     preparations = read_preparations(out)
     for part, size in SIZES.items():
         for language, lines in zip(LANGUAGES, zip(*PAIRS[-size:])):
@@ -93,10 +94,10 @@ def test_text_that_is_given_to_translate_becomes_what_was_prepared(
     assert read_pairs(out / "raw", "test") == PAIRS[-5:]
 
 
-def test_tokens_stay_and_subwords_are_learnt_from_both_languages(tmp_path: Path, run: Any) -> None:
+def test_tokens_stay_and_subwords_are_learnt_from_both_languages(tmp_path: Path) -> None:
     for part in PARTS:
         write_files(tmp_path, [(english, "zyzyzyzy zyzyzyzy") for english, _ in PAIRS], part)
-    run(tmp_path, tmp_path / "out", "--tokenized", "--bpe", "40")
+    prepare(tmp_path, tmp_path / "out", "--tokenized", "--bpe", "40")
     codes = read(tmp_path / "out" / "bpe.codes")
     assert "z y" in codes and any("z" not in merge for merge in codes[1:])
     assert [line.replace("@@ ", "") for line in read(tmp_path / "out/train.en")] == [english for english, _ in PAIRS]
@@ -128,37 +129,35 @@ def test_subwords_are_the_default_below_a_million_pairs(
 # Which files are read
 
 
-def test_a_folder_of_parts_is_read_whatever_else_is_in_it(tmp_path: Path, run: Any) -> None:
+def test_a_folder_of_parts_is_read_whatever_else_is_in_it(tmp_path: Path) -> None:
     folder, out = tmp_path / "raw", tmp_path / "out"
     (folder / "old" / "x").mkdir(parents=True)
     for part in PARTS:
         write_files(folder, number_pairs(30), part)
     write_tsv(folder / "old" / "x", number_pairs(100, 900), "terms.tsv")
-    run(folder, out, "--bpe", "0")
+    prepare(folder, out, "--bpe", "0")
     assert len(read_pairs(out)) == 30
     (folder / "test.fr").unlink()
     with pytest.raises(InputError, match=r"test\.fr"):
-        run(folder, out, "--bpe", "0")
+        prepare(folder, out, "--bpe", "0")
 
 
-def test_text_is_the_same_from_one_process_and_from_several(
-    tmp_path: Path, run: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (corpus,) = write_tsv(tmp_path, [*number_pairs(150), ("", "vide"), *make_pairs(150)])
+def test_text_is_the_same_from_one_process_and_from_several(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (corpus,) = write_tsv(tmp_path, [*number_pairs(150), ("", "vide"), *builders.make_pairs(150)])
     command = (corpus, "--bpe", "30", "--shuffle", "1")
-    run(*command, tmp_path / "one")
+    prepare(*command, tmp_path / "one")
     monkeypatch.setattr(rows, "BLOCK", 40)
     monkeypatch.setattr(rows, "MIN_BLOCKS", 3)
-    run(*command, tmp_path / "several")
+    prepare(*command, tmp_path / "several")
     assert contents(tmp_path / "one") == contents(tmp_path / "several")
 
 
-def test_training_pairs_are_limited_by_their_words_and_shuffled_together(raw: Path, tmp_path: Path, run: Any) -> None:
-    run(raw, tmp_path / "plain", *OPTIONS, "--bpe", "0")
+def test_training_pairs_are_limited_by_their_words_and_shuffled_together(raw: Path, tmp_path: Path) -> None:
+    prepare(raw, tmp_path / "plain", *OPTIONS, "--bpe", "0")
     short = [pair for pair in read_pairs(tmp_path / "plain") if all(1 <= len(line.split()) <= 7 for line in pair)]
     for path in raw.iterdir():
         path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))  # line ends of Windows change nothing
-    run(raw, tmp_path / "short", *OPTIONS, "--bpe", "40", "--max-words", "7", "--shuffle", "1")
+    prepare(raw, tmp_path / "short", *OPTIONS, "--bpe", "40", "--max-words", "7", "--shuffle", "1")
     joined = [tuple(line.replace("@@ ", "") for line in pair) for pair in read_pairs(tmp_path / "short")]
     assert sorted(joined) == sorted(short) != joined and 3 < len(short) < 10
     assert len(read_pairs(tmp_path / "short", "test")) == SIZES["test"]
@@ -191,7 +190,7 @@ def test_a_process_that_is_killed_ends_the_work() -> None:
     ],
 )
 def test_impossible_commands_are_refused(
-    tmp_path: Path, run: Any, capsys: Capture, monkeypatch: pytest.MonkeyPatch, words: str, message: str | None
+    tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch, words: str, message: str | None
 ) -> None:
     write_tsv(tmp_path, number_pairs(50))
     os.mkfifo(tmp_path / "pipe.tsv")
@@ -200,7 +199,7 @@ def test_impossible_commands_are_refused(
     write_files(tmp_path / "parts", number_pairs(9), "train")
     monkeypatch.chdir(tmp_path)
     with pytest.raises(InputError if message else SystemExit, match=message):
-        run(*words.split(), "out")
+        prepare(*words.split(), "out")
     printed = capsys.readouterr().err
     assert message or "give a whole number from" in printed or "expected 2 arguments" in printed
     assert not (tmp_path / "out").exists()
@@ -213,9 +212,9 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def test_a_failed_command_makes_no_folder_and_a_used_folder_is_refused(tmp_path: Path, run: Any) -> None:
+def test_a_failed_command_makes_no_folder_and_a_used_folder_is_refused(tmp_path: Path) -> None:
     (corpus,), out, new = write_tsv(tmp_path, number_pairs(300)), tmp_path / "out", tmp_path / "new"
-    run(corpus, "--bpe", "30", out)  # an option may also stand before OUT
+    prepare(corpus, "--bpe", "30", out)  # an option may also stand before OUT
     before, test = contents(out), read_pairs(out / "raw", "test")
     refused = {
         "--sentencepiece 10": (corpus, new, "--split", "9", "9", "--sentencepiece", "10"),
@@ -225,9 +224,9 @@ def test_a_failed_command_makes_no_folder_and_a_used_folder_is_refused(tmp_path:
     }
     for named, words in refused.items():
         with pytest.raises(InputError, match=named):
-            run(*words)
+            prepare(*words)
         assert contents(out) == before and not new.exists()
-    run(out / "raw", new, "--sentencepiece", "60")
+    prepare(out / "raw", new, "--sentencepiece", "60")
     assert read_pairs(new / "raw", "test") == test and read_preparations(new)["en"].subwords == "sentencepiece"
 
 
@@ -235,9 +234,9 @@ def test_a_failed_command_makes_no_folder_and_a_used_folder_is_refused(tmp_path:
 
 
 @pytest.mark.parametrize("words", [["--bpe", "0"], []])
-def test_the_commands_fit_the_files(tmp_path: Path, run: Any, monkeypatch: Any, words: list[str]) -> None:
+def test_the_commands_fit_the_files(tmp_path: Path, monkeypatch: Any, words: list[str]) -> None:
     out = tmp_path / "my text"
-    run(*write_tsv(tmp_path, number_pairs(300)), out, "--max-words", "8", *words)
+    prepare(*write_tsv(tmp_path, number_pairs(300)), out, "--max-words", "8", *words)
     assert str(tmp_path) not in (out / "train.sh").read_text()
     commands = run_script(out)
     monkeypatch.chdir(out)
@@ -263,8 +262,8 @@ def test_the_commands_fit_the_files(tmp_path: Path, run: Any, monkeypatch: Any, 
 
 @pytest.mark.slow
 @pytest.mark.train
-def test_the_script_trains_translates_and_scores_in_a_folder_that_was_moved(tmp_path: Path, run: Any) -> None:
-    run(*write_tsv(tmp_path, number_pairs(300)), tmp_path / "text")
+def test_the_script_trains_translates_and_scores_in_a_folder_that_was_moved(tmp_path: Path) -> None:
+    prepare(*write_tsv(tmp_path, number_pairs(300)), tmp_path / "text")
     folder = shutil.move(tmp_path / "text", tmp_path / "my text")
     script = folder / "train.sh"
     text = script.read_text().replace("update 2000", "update 3")
@@ -296,10 +295,9 @@ def test_training_is_longer_on_more_text(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("words", [["--bpe", "0"], []])
-def test_a_warning_says_what_helps(tmp_path: Path, run: Any, capsys: Capture, words: list[str]) -> None:
+def test_a_warning_says_what_helps(tmp_path: Path, words: list[str]) -> None:
     pairs = [(f"He took the {number} of it.", f"彼は昨日、新しいiPhoneを買いました。{number}") for number in range(100)]
-    run(*write_tsv(tmp_path, pairs), tmp_path / "out", *words, languages=("en", "ja"))
-    printed = capsys.readouterr().out
+    printed = prepare(*write_tsv(tmp_path, pairs), tmp_path / "out", *words, languages=("en", "ja"))
     assert ("warning: the text needs sentencepieces" in printed) == bool(words)
     assert "warning: 90 pairs teach a model little" in printed
     assert "tokens=(\n    --tokenize char)" in (tmp_path / "out" / "train.sh").read_text()

@@ -151,7 +151,6 @@ def fill(path: Path, *translations: str) -> bytes:
         ("a.xliff", XLIFF2, FILLED_XLIFF2, [("yes", "oui")], 1, 0),
         ("b.xlf", XLIFF.replace("\n", "\r\n"), FILLED_XLIFF, [("yes", "oui")], 5, 1),
         ("a.ts", CATS, FILLED_TS, [("yes", "oui")], 1, 0),
-        ("b.ts", CATS.replace("\n", "\r\n"), FILLED_TS, [("yes", "oui")], 1, 0),
     ],
 )
 def test_only_what_is_filled_changes(
@@ -181,12 +180,10 @@ def test_only_what_is_filled_changes(
         ("""T <x a="a > b" b='c>d'/> <ph id="5">{0}</ph><!-- <note> --> &amp;""",
          'T <x a="a &gt; b" b="c&gt;d"/> <ph id="5"/> &',
          '<ph id="5"/><x a="a &gt; b" b="c&gt;d"/>', '<ph id="5">{0}</ph><x a="a &gt; b" b="c&gt;d"/>'),
-        ('<g id="1">b <g id="2">c</g></g>', None, '<g id="1">B<g id="2"> </g></g>', '<g id="1">B<g id="2"> </g></g>'),
         ('a <mrk id="m" translate="no">b</mrk>', 'a <mrk id="m" translate="no"/>', 'c<mrk id="m" translate="no"/>',
          'c<mrk id="m" translate="no">b</mrk>'),
         ('a <mrk mtype="protected">b</mrk>', 'a <mrk mtype="protected"/>', "c", ""),
         ("a<![CDATA[<a href='%1$s'>b</a> & 'c']]>", "a<a href='%1$s'>b</a> & 'c'", "<b>", "&lt;b&gt;"),
-        ("a\n  b", "a b", "c", "c"),
     ],
 )  # fmt: skip
 def test_tags_of_xliff_are_those_of_the_source(
@@ -262,7 +259,6 @@ def po(text: str, flags: str = "") -> str:
         ("a.xlf", SEGMENTED.format("oui non"), {}, ">oui non<"),
         ("a.xlf", UNIT.format('mq:locked="locked"', ""), {}, "</source></trans-unit>"),
         ("a.xlf", UNIT.format('m:locked="True"', ""), {}, "</source></trans-unit>"),
-        ("a.xlf", UNIT.format('translate="no"', ""), {}, "</source></trans-unit>"),
         ("a.xlf", UNIT.format('m:locked="false"', ""), {" a b": "c"}, ">c</target>"),
         ("a.xlf", UNIT.format("", 'xml:space="preserve"'), {" a  b": "c"}, ">c</target>"),
     ],
@@ -323,9 +319,7 @@ REPEATED += [(name, "[a]: b\n\n" * (name == "a.md"), opener, "") for name in OPE
 
 @pytest.mark.timeout(20)
 @pytest.mark.parametrize(("name", "before", "repeated", "after"), REPEATED)
-def test_what_repeats_takes_no_quadratic_time(
-    tmp_path: Path, name: str, before: str, repeated: str, after: str
-) -> None:
+def test_repetition_takes_no_quadratic_time(tmp_path: Path, name: str, before: str, repeated: str, after: str) -> None:
     """Of a page of 40,000 characters, for which html.parser takes a minute, all is read within the time limit."""
     text = before + repeated * (40_000 // len(repeated) if "m" in name else 50_000) + after
     if name.endswith("xlf"):

@@ -2,7 +2,6 @@
 
 import gzip
 import io
-import json
 import os
 import re
 import subprocess
@@ -121,16 +120,6 @@ def test_nbest_have_numbers_and_scores(command: Command, models: Path, tmp_path:
     assert rows[2] == ["2", "0.0000", ""]
     expected = rnnsearch_fairseq.load(models / "bahdanau_gru").translations("The dog sleeps.", nbest=2)
     assert [row[1:] for row in rows[:2]] == [[f"{one.score:.4f}", one.text] for one in expected]
-
-
-def test_alignments_are_lines_of_scores(command: Command, models: Path, tmp_path: Path) -> None:
-    (tmp_path / "text").write_text("The zebra sleeps.\n\n")
-    command(tmp_path / "text", "--alignments", tmp_path / "alignments")
-    first, blank = map(json.loads, (tmp_path / "alignments").read_text().splitlines())
-    assert first["source"] == ["the", "<unk>", "sleeps", ".", "</s>"]
-    assert (first["id"], blank["id"], blank["target"]) == (0, 1, ["</s>"])
-    expected = rnnsearch_fairseq.load(models / "bahdanau_gru").align("The zebra sleeps.")
-    torch.testing.assert_close(torch.tensor(first["alignment"]), expected.weights, rtol=0, atol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -270,7 +259,6 @@ REFUSED = [
     ("nothing.po", r"nothing\.po: no such file"),
     ("text --beam 0", "--beam is 0"),
     ("text --model .", "give bahdanau_gru|give folder|give rnnencdec"),
-    ("text --device gpu", "give cpu, cuda or auto"),
     ("text --replace-unknown d", "line 1: not a word and its translation"),
     ("text --replace-unknown --model rnnencdec", "the model has no alignment"),
     ("a.rst", r"a\.rst: not plain text; give the \.po file"),
@@ -331,16 +319,10 @@ def test_what_cannot_work_is_refused(
         assert not [*tmp_path.glob("out*")]
 
 
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [
-        ("a.po.gz", PO),
-        ("b.po.txt", PO),
-        ("c.sdlxliff", XLIFF.format("")),
-        ("d.xml", XLIFF.format("")),
-        ("e.ts", XLIFF.format("")),
-    ],
-)
+NAMES = dict.fromkeys(("a.po.gz", "b.po.txt"), PO) | dict.fromkeys(("c.sdlxliff", "d.xml", "e.ts"), XLIFF.format(""))
+
+
+@pytest.mark.parametrize(("name", "text"), NAMES.items())
 def test_documents_are_recognised_by_their_content(command: Command, tmp_path: Path, name: str, text: str) -> None:
     path, output = tmp_path / "docs" / name, tmp_path / "out" / name
     write(path.with_name("a.ts"), "export const a = 1;\n")

@@ -59,9 +59,7 @@ def test_pieces_of_a_source_word_add_their_weights_and_those_of_a_target_word_sh
         (record(1, phrases=[]), "no 2 rows of 0 weights"),
     ],
 )
-def test_lines_that_are_no_scores_are_named_when_they_come(
-    tmp_path: Path, line: dict[str, Any] | bytes, why: str
-) -> None:
+def test_a_line_that_is_no_score_is_named_when_it_comes(tmp_path: Path, line: dict[str, Any] | bytes, why: str) -> None:
     lines = [json.dumps(record(0)).encode(), line if isinstance(line, bytes) else json.dumps(line).encode()]
     (tmp_path / "bad").write_bytes(b"\n".join(lines))
     scores = read_scores(tmp_path / "bad")

@@ -16,24 +16,25 @@ from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.inference.export import describe, export, main
 from rnnsearch_fairseq.inference.loading import load_members
 from rnnsearch_fairseq.text.preparation import Preparation
-from tests.trained import PAIRS, change_text, make_checkpoint, train
+from tests.commands import ROOT, printed_by
+from tests.trained import ARCHITECTURES, PAIRS, change_text, make_checkpoint, train
 
-ROOT = Path(__file__).resolve().parents[2]
 SOURCES, TARGETS = ["The dog sleeps.", "The black cat eats."], ["le chien dort.", "le chat noir mange."]
 FILES = ["README.md", "config.json", "text.json"]
 
 
 @pytest.fixture(scope="module")
-def exported(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+def exported(models: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Folders of a model of each kind."""
     folder = tmp_path_factory.mktemp("exported")
-    for arch in ("bahdanau_gru", "rnnencdec", "tree2seq_small"):
-        train(folder / "run" / arch, arch)
-        export(str(folder / "run" / arch), folder / arch)
-    return {name: folder / name for name in ("bahdanau_gru", "rnnencdec", "tree2seq_small")}
+    for arch in ARCHITECTURES:
+        export(str(models / arch), folder / arch)
+    return {arch: folder / arch for arch in ARCHITECTURES}
 
 
-def test_folders_translate_without_fairseq_import_little_and_score_as_checkpoints(exported: dict[str, Path]) -> None:
+def test_folders_translate_without_fairseq_import_little_and_score_as_checkpoints(
+    models: Path, exported: dict[str, Path]
+) -> None:
     program = f"""
 import rnnsearch_fairseq, sys
 for folder in {[str(folder) for folder in exported.values()]!r}:
@@ -42,9 +43,9 @@ print(sorted(sys.modules.keys() & {{"fairseq", "omegaconf", "scipy", "matplotlib
 """
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True)
     assert (done.stdout, done.returncode) == ("[]\n", 0), done.stderr
-    for name, path in exported.items():
-        run = rnnsearch_fairseq.load(path.parent / "run" / name)
-        assert rnnsearch_fairseq.load(path).score(SOURCES, TARGETS) == run.score(SOURCES, TARGETS)
+    for arch, path in exported.items():
+        checkpoint = rnnsearch_fairseq.load(models / arch)
+        assert rnnsearch_fairseq.load(path).score(SOURCES, TARGETS) == checkpoint.score(SOURCES, TARGETS)
 
 
 def test_what_a_folder_and_its_card_hold(exported: dict[str, Path]) -> None:
@@ -85,14 +86,13 @@ def test_subwords_travel_with_the_model(tmp_path: Path, kind: str, learn: Callab
     assert moved.translate("The dog sleeps .") == original.translate("The dog sleeps .")
 
 
-def test_a_folder_says_how_to_use_the_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    train(tmp_path / "run")
+def test_a_folder_says_how_to_use_the_model(models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "run").symlink_to(models / "bahdanau_gru")
     (tmp_path / "examples").write_text("The dog sleeps.\n\nA cat.\n")
     (tmp_path / "card").write_text("Trained on five sentences.\n")
-    words = "export run --output out --search groundhog --beam 3 --unnormalized --examples examples --card card"
+    words = "run --output out --search groundhog --beam 3 --unnormalized --examples examples --card card"
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "argv", words.split())
-    main()
+    printed_by(main, *words.split())
     export("out", Path("again"))
     for name in ("out", "again"):
         model = rnnsearch_fairseq.load(name)
@@ -104,7 +104,6 @@ def test_a_folder_says_how_to_use_the_model(tmp_path: Path, monkeypatch: pytest.
         assert rnnsearch_fairseq.load(name, beam=7).options.beam == 7
         assert rnnsearch_fairseq.load(name, search="tree2seq").options.beam == 5
     for words in ("run --beam 0", "run --length-statistics examples", "run --examples nowhere", "run:out"):
-        monkeypatch.setattr(sys, "argv", ["export", *words.split(), "--output", "refused"])
         with pytest.raises(InputError):
-            main()
+            printed_by(main, *words.split(), "--output", "refused")
         assert not Path("refused").exists()

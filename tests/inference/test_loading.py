@@ -67,7 +67,6 @@ def test_what_is_no_checkpoint_is_refused_and_calls_no_function(tmp_path: Path) 
         (put("model", 5, to=torch.zeros(1)), "cannot be read"),
         (put("model", "x", to=5), "x is in its file, and not in this code"),
         (put(*OPTIONS, to=["rnnsearch"]), "cannot be read"),
-        (partial(change_text, preparations=[{"tokenizer": "odd"}] * 2), "tokenizer is"),
         (partial(change_text, vocabularies=[[*SPECIAL, "a", 5]] * 2), "cannot be read"),
     ],
 )

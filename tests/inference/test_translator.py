@@ -5,6 +5,7 @@ import multiprocessing
 import random
 import weakref
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from rnnsearch_fairseq.modules.symbols import UNK
 from rnnsearch_fairseq.search import BeamSearch, Hypothesis
 from rnnsearch_fairseq.text.piece import Piece
 from rnnsearch_fairseq.text.terms import Terms
-from tests.trained import PAIRS, PARSES, change_text, make_checkpoint, train
+from tests.trained import PAIRS, PARSES, change_text, make_checkpoint
 
 SOURCES = [source.replace(" &apos;", "'") for source in PAIRS]
 TARGETS = [target.replace(" .", ".").replace("&apos; ", "'") for target in PAIRS.values()]
@@ -40,18 +41,13 @@ NOISE = [
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return train(tmp_path_factory.mktemp("plain") / "run")
+def model(models: Path) -> Translator:
+    return rnnsearch_fairseq.load(models / "bahdanau_gru")
 
 
 @pytest.fixture(scope="module")
-def model(folder: Path) -> Translator:
-    return rnnsearch_fairseq.load(folder)
-
-
-@pytest.fixture(scope="module")
-def tree_model(tmp_path_factory: pytest.TempPathFactory) -> Translator:
-    return rnnsearch_fairseq.load(train(tmp_path_factory.mktemp("tree") / "run", "tree2seq_small"))
+def tree_model(models: Path) -> Translator:
+    return rnnsearch_fairseq.load(models / "tree2seq_small")
 
 
 # Translating
@@ -77,17 +73,16 @@ def test_translations_are_ranked_and_differ(model: Translator, options: dict[str
     assert model.translate(sentences, **options) == [best.text for best, *_ in together]
 
 
-def test_an_ensemble_is_named_by_colons(folder: Path, tmp_path: Path) -> None:
-    other = train(tmp_path / "other", "rnnencdec")
-    two = rnnsearch_fairseq.load(f"{folder}:{other / 'checkpoints' / 'checkpoint_best.pt'}")
+def test_an_ensemble_is_named_by_colons(models: Path) -> None:
+    two = rnnsearch_fairseq.load(f"{models}/bahdanau_gru:{models}/rnnencdec/checkpoints/checkpoint_best.pt")
     assert len(two.networks) == 2
     assert two.translate(SOURCES) == TARGETS
     assert two.align(SOURCES[0]).weights.shape == (5, 5)
 
 
 @pytest.mark.parametrize("arch", ["bahdanau_gru", "rnnencdec", "tree2seq_small"])
-def test_long_texts_are_translated_sentence_by_sentence(tmp_path: Path, arch: str) -> None:
-    translator = rnnsearch_fairseq.load(train(tmp_path / "run", arch))
+def test_long_texts_are_translated_sentence_by_sentence(models: Path, arch: str) -> None:
+    translator = rnnsearch_fairseq.load(models / arch)
     text, expected = " ".join(map(str.capitalize, SOURCES * 4)), " ".join(TARGETS * 4)
     short, long = translator.translations([SOURCES[0], text], nbest=2)
     assert short[0].text == TARGETS[0] and long[0].text == expected and len(long) == 2
@@ -104,8 +99,8 @@ def test_an_element_that_is_lost_in_its_sentence_is_translated_apart(
     assert apart[0].faults == alone[0].faults == [] and apart[0].source[-2:] == ["black", "</s>"]
 
 
-def test_unknown_words_are_replaced_in_each_sentence_of_a_long_text(tmp_path: Path) -> None:
-    translator = rnnsearch_fairseq.load(train(tmp_path / "run"), max_len_b=3)
+def test_unknown_words_are_replaced_in_each_sentence_of_a_long_text(models: Path) -> None:
+    translator = rnnsearch_fairseq.load(models / "bahdanau_gru", max_len_b=3)
     translator.networks[0].decoder.readout.to_vocabulary.bias.data[UNK] = 1e3
     translator.dictionary = {"dog": "chien"}
     (copied,) = translator.translations("The dog sleeps. " * 20, 1)
@@ -144,8 +139,8 @@ def test_alignments_have_the_words_of_both_sides(model: Translator) -> None:
     assert model.score("It's a Zebra", "c'est un zèbre") == pytest.approx(alignment.logprobs.sum().item())
 
 
-def test_a_model_without_attention_scores_and_does_not_align(tmp_path: Path) -> None:
-    encdec = rnnsearch_fairseq.load(train(tmp_path / "run", "rnnencdec"))
+def test_a_model_without_attention_scores_and_does_not_align(models: Path) -> None:
+    encdec = rnnsearch_fairseq.load(models / "rnnencdec")
     assert encdec.score(SOURCES[0], TARGETS[0]) > -0.5
     with pytest.raises(InputError, match="the model has no alignment"):
         encdec.align(SOURCES[:1])
@@ -203,7 +198,7 @@ def test_a_sentence_without_a_letter_is_its_own_translation(model: Translator) -
 
 
 def test_without_a_preparation_text_is_words_and_the_model_is_in_no_ensemble_with_others(
-    folder: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    models: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     state = make_checkpoint()
     change_text(state, preparations=None)
@@ -213,7 +208,7 @@ def test_without_a_preparation_text_is_words_and_the_model_is_in_no_ensemble_wit
     assert words.translate("it &apos;s a cat .") == "c&apos; est un chat ."
     change_text(state, languages=["en", "de"])
     torch.save(state, tmp_path / "german.pt")
-    for other in (folder, tmp_path / "german.pt"):
+    for other in (models / "bahdanau_gru", tmp_path / "german.pt"):
         with pytest.raises(InputError, match="the models differ"):
             rnnsearch_fairseq.load(f"{other}:{tmp_path / 'words.pt'}")
 
@@ -236,21 +231,21 @@ def test_without_a_preparation_text_is_words_and_the_model_is_in_no_ensemble_wit
         (lambda model: model.translate("a", beem=3), "'beem'"),
         (lambda model: model.translate("a", beam=None), "--beam"),
         (lambda model: model.translate("a", beam=True), "--beam"),
-        (lambda model: rnnsearch_fairseq.load(model.folder, beem=3), "'beem'"),
-        *(
-            (lambda model, name=name: rnnsearch_fairseq.load(model.folder, name), "device")
-            for name in (None, "meta", "x", "cuda:99")
-        ),
     ],
 )
-def test_a_wrong_argument_is_named(folder: Path, model: Translator, call: Any, named: str) -> None:
-    model.folder = folder
+def test_a_wrong_argument_is_named(model: Translator, call: Any, named: str) -> None:
     with pytest.raises(InputError, match=named):
         call(model)
 
 
-def test_a_gpu_is_taken_if_there_is_one(folder: Path) -> None:
-    assert rnnsearch_fairseq.load(folder, "auto").device.type == ("cuda" if torch.cuda.is_available() else "cpu")
+def test_a_gpu_is_taken_if_there_is_one_and_wrong_options_of_a_model_are_named(models: Path) -> None:
+    load = partial(rnnsearch_fairseq.load, models / "bahdanau_gru")
+    assert load("auto").device.type == ("cuda" if torch.cuda.is_available() else "cpu")
+    with pytest.raises(InputError, match="'beem'"):
+        load(beem=3)
+    for device in (None, "meta", "x", "cuda:99"):
+        with pytest.raises(InputError, match="device"):
+            load(device)
 
 
 def test_a_forked_process_gets_a_model_and_has_one_thread(model: Translator, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -67,9 +67,7 @@ def exact_cost(scores: Tensor) -> Tensor:
 
 @pytest.mark.parametrize(("dtype", "places"), [(torch.float32, 1e-4), (torch.float64, 1e-12)])
 @pytest.mark.parametrize("gap", [0.0, 5.0, 17.0, 40.0, 90.0, 1000.0])
-def test_a_negative_however_likely_has_an_exact_and_finite_gradient(
-    gap: float, dtype: torch.dtype, places: float
-) -> None:
+def test_a_likely_negative_has_an_exact_and_finite_gradient(gap: float, dtype: torch.dtype, places: float) -> None:
     scores = torch.randn(6, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(4))
     scores[0, 3] += gap
     scores[1, [2, 4]] += gap  # two that are equally likely

@@ -164,9 +164,7 @@ def scores() -> np.ndarray:
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.4, 1.0])
-def test_blackout_is_the_references_with_words_in_proportion_to_their_counts(
-    alpha: float, drawn: list[np.ndarray]
-) -> None:
+def test_blackout_is_the_references_with_words_drawn_by_their_counts(alpha: float, drawn: list[np.ndarray]) -> None:
     model, sample = KINDS["tree2seq"]
     loss = run(build("blackout", blackout_samples=6, blackout_alpha=alpha), model.train(), sample)[0]
     counts = np.bincount(np.concatenate(TRAINING), minlength=4 + WORDS).astype(float)

@@ -18,9 +18,7 @@ def _on_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_losses_are_those_of_a_processor(
-    name: str, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_losses_are_those_of_a_cpu(name: str, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     options = [*COMMANDS[name], "--dropout", "0"] if name != "trees" else COMMANDS[name]
     on_gpu = train(data, tmp_path / "gpu", words=options)
     assert on_gpu.status == 0 and "recorded" not in on_gpu.printed, on_gpu.printed

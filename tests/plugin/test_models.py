@@ -144,9 +144,7 @@ def matrices(model: Model) -> list[nn.Parameter]:
 
 @pytest.mark.parametrize("make", MAKERS)
 @pytest.mark.parametrize(("options", "shared"), [(OUTPUT, [1, 2]), (ALL, [0, 1, 2])])
-def test_a_shared_matrix_has_the_gradients_of_all_its_uses(
-    make: Make, options: dict[str, bool], shared: list[int]
-) -> None:
+def test_a_shared_matrix_has_the_gradients_of_its_uses(make: Make, options: dict[str, bool], shared: list[int]) -> None:
     sharing, separate = make(**options).double(), make().double()
     randomize(sharing)
     assert len([*separate.parameters()]) - len([*sharing.parameters()]) == len(shared) - 1

@@ -9,7 +9,6 @@ import shutil
 import signal
 import socket
 import subprocess
-import sys
 import time
 import zipfile
 from collections.abc import Callable, Sequence
@@ -24,7 +23,7 @@ import rnnsearch_fairseq
 from recipes.grammar import write_corpus
 from recipes.trees import transitions
 from rnnsearch_fairseq.corpus.plan import PAPER_MODEL, SMALL_MODEL
-from tests.commands import PLUGIN, ROOT, preprocess, run
+from tests.commands import PLUGIN, ROOT, preprocess, printed_by, run
 
 pytestmark = [pytest.mark.slow, pytest.mark.train]
 
@@ -85,11 +84,9 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Binarized sentence pairs with the trees of their sources; the last batches have 4 pairs and 1."""
     folder = tmp_path_factory.mktemp("broken")
     write_corpus(folder, PARTS, seed=5, longest=12)
-    with pytest.MonkeyPatch.context() as patch:
-        for part in PARTS:
-            words = [f"{folder}/{part}.en", f"{folder}/{part}.penn", "--format", "penn"]
-            patch.setattr(sys, "argv", ["trees", *words, "--output", f"{folder}/{part}.trees"])
-            transitions.main()
+    for part in PARTS:
+        words = [f"{folder}/{part}.en", f"{folder}/{part}.penn", "--format", "penn"]
+        printed_by(transitions.main, *words, "--output", f"{folder}/{part}.trees")
     for words in (["-s", "en", "-t", "fr"], ["--only-source", "-s", "trees"]):
         preprocess(folder, *words, "--trainpref", "train", "--validpref", "valid")
     return folder / "bin"

@@ -9,18 +9,17 @@ import pytest
 
 from rnnsearch_fairseq.inference.translator import Translator, load
 from tests.serve.live import Live, serving
-from tests.trained import train
 
 
 @pytest.fixture(scope="session")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def model(models: Path) -> Path:
     """A model that reads trees; without them, it is like any other."""
-    return train(tmp_path_factory.mktemp("live") / "run", "tree2seq_small")
+    return models / "tree2seq_small"
 
 
 @pytest.fixture(scope="module")
-def translator(tmp_path_factory: pytest.TempPathFactory) -> Translator:
-    return load(train(tmp_path_factory.mktemp("plain") / "run"))
+def translator(models: Path) -> Translator:
+    return load(models / "bahdanau_gru")
 
 
 @pytest.fixture(scope="module")

@@ -34,9 +34,7 @@ def ask(client: TestClient, *sentences: str, **fields: Any) -> list[dict[str, An
     return answers
 
 
-def test_translations_are_those_of_the_translator_with_words_and_weights(
-    client: TestClient, translator: Translator
-) -> None:
+def test_translations_words_and_weights_are_those_of_the_translator(client: TestClient, translator: Translator) -> None:
     answers = ask(client, *SENTENCES, nbest=4)
     for answer, expected in zip(answers, translator.translations(SENTENCES, nbest=4)):
         for translation, pair in zip(answer["translations"], expected, strict=True):

@@ -91,7 +91,6 @@ def test_a_tree_as_deep_as_it_is_long(text: str, spans: list[tuple[int, int]]) -
         ("(ROOT\n  (S\n    (NP (PRP he))\n    (VP (VBD slept))))\n", "he slept", "SSR"),
         ("( (S (A a) (B b)))", "a b", "SSR"),
         ("(X (X a b c) d (X e f g))", "a b c d e f g", "SSSRRSSSSRRRR"),
-        ("(A (B (C (D x))))", "x", "S"),
         ("(A (B) (C ()) (D x) (()) (E y) ((F)))", "x y", "SSR"),
         ("(-LRB- -LRB-)", "-LRB-", "S"),
         ("  (S(A a)(B b))  ", "a b", "SSR"),
@@ -133,9 +132,7 @@ def test_a_word_may_be_written_in_several_ways(leaf: str, word: str) -> None:
     [
         ("a b", "a b . !? ) '' -RRB- &quot; …", False, None),
         ("a b", "a b . c .", False, 4),
-        ("a b", "a b 's", False, 3),
         ("a b", "a", False, 2),
-        ("a", "", False, 1),
         ("a x c", "a b c", False, 2),
         ("The US", "the us", False, 1),
         ("The US", "the us", True, None),

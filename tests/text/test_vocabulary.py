@@ -52,9 +52,7 @@ def test_a_symbol_is_text_without_a_line_end(symbol: str) -> None:
 @pytest.mark.parametrize(
     ("pieces", "words", "owner"),
     [
-        ("hel@@ lo", ["hello"], [0, 0]),
         ("a hel@@ l@@ o b", ["a", "hello", "b"], [0, 1, 1, 1, 2]),
-        ("a b", ["a", "b"], [0, 1]),
         ("", [], []),
         ("@@@ -@@ @", ["@-@"], [0, 0, 0]),  # the dash of Moses, in pieces
         ("x @-@ y", ["x", "@-@", "y"], [0, 1, 2]),

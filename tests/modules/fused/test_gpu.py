@@ -17,7 +17,7 @@ from tests.modules.fused.test_networks import CONFIGS, make_sample
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")]
 
 
-def losses(name: str, dtype: torch.dtype, updates: int = 100) -> list[float]:
+def losses(name: str, dtype: torch.dtype) -> list[float]:
     """The losses of a training, on batches of two shapes in turn."""
     torch.manual_seed(1)
     config = replace(CONFIGS[name], scan="fused", embedding_size=32, hidden_size=32)
@@ -25,7 +25,7 @@ def losses(name: str, dtype: torch.dtype, updates: int = 100) -> list[float]:
     optimizer = torch.optim.SGD(network.parameters(), lr=0.1)
     samples = [make_sample(target, True) for target in ("ragged", "full")]
     values = []
-    for number in range(updates):
+    for number in range(100):
         sample = utils.move_to_cuda(samples[number % 2])
         target = sample["target"]
         scores, _ = network(sample["src_tokens"], target, Forest(*sample["trees"]))

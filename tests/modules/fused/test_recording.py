@@ -54,9 +54,7 @@ def recordings(monkeypatch: pytest.MonkeyPatch) -> dict[Any, Any]:
 
 
 @pytest.mark.parametrize("name", CONFIGS)
-def test_networks_are_the_same_when_replayed(
-    name: str, recordings: dict[Any, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_replayed_networks_are_the_same(name: str, recordings: dict[Any, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     sample = make_sample("ragged", True)
     monkeypatch.setattr(torch.Tensor, "is_cuda", True)
     seen, recorded, replayed = (run(name, "fused", sample) for _ in range(3))

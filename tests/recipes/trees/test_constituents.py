@@ -20,14 +20,14 @@ SOURCE = ["the", "window", "is", "open", "now", ".", "</s>"]
 TARGET = ["la", "fenêtre", "est", "</s>"]
 
 
-def attended(source: list[str], target: list[str], tree: Tree | None, number: int = 0) -> AlignedPair:
+def attended(source: list[str], target: list[str], tree: Tree | None) -> AlignedPair:
     """A pair with weights of words and of phrases that are drawn by chance."""
     spans = [] if tree is None else tree.spans()
-    weights = np.random.default_rng(number).dirichlet(np.ones(len(source) + len(spans)), size=len(target))
+    weights = np.random.default_rng(0).dirichlet(np.ones(len(source) + len(spans)), size=len(target))
     to_words, to_phrases = torch.from_numpy(weights).split([len(source), len(spans)], dim=1)
     known = [[False] * len(words) for words in (source, target)]
     scores = {"logprobs": torch.zeros(len(target)), "blocks": [to_words], "phrase_weights": to_phrases}
-    return AlignedPair(source, target, *known, **scores, phrases=spans, number=number)
+    return AlignedPair(source, target, *known, **scores, phrases=spans)
 
 
 EXAMPLE = attended(SOURCE, TARGET, TREE)
@@ -45,9 +45,7 @@ def test_a_parsed_sentence_is_drawn(tmp_path: Path) -> None:
         printed_by(main, scores, picture)
 
 
-def test_words_stand_before_phrases_under_brackets_that_join_the_children(
-    tmp_path: Path, figures: list[Figure]
-) -> None:
+def test_words_stand_before_phrases_under_brackets_that_join_children(tmp_path: Path, figures: list[Figure]) -> None:
     plot_attention(EXAMPLE, tmp_path / "figure.png")
     axes = figures[0].axes[0]
     across = [label.get_text() for label in axes.get_xticklabels()]
