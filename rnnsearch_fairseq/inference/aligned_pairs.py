@@ -63,7 +63,6 @@ class AlignedPair:
 
     @property
     def words(self) -> list[str]:
-        """The target words without end-of-sentence."""
         return self.target[:-1] if self.target[-1:] == [END] else self.target
 
     def by_word(self) -> tuple[list[str], list[str], np.ndarray]:
@@ -125,8 +124,6 @@ def read_scores(path: Path) -> Iterator[AlignedPair]:
 def _read_pair(record: Any, number: int) -> AlignedPair:
     """Make a pair from the ``number``-th record of `AlignedPair.to_json`; its weights are finite, and in float64."""
     source, target = record["source"], record["target"]
-    if not all(isinstance(words, list) and all(isinstance(word, str) for word in words) for words in (source, target)):
-        raise ValueError("source and target are no lists of words")
     if record["id"] != number:
         raise ValueError(f"sentence {record['id']} and not {number}")
     unknown = ([word == UNKNOWN for word in words] for words in (source, target))

@@ -62,7 +62,6 @@ def _write(path: Path, content: str | bytes) -> None:
 
 
 def describe(members: Sequence[Member]) -> str:
-    """Describe a model or an ensemble in several lines."""
     text, usage = members[0].text, members[0].usage
     lines = [f"translates: {' to '.join(text.languages)}"]
     for member in members:

@@ -140,9 +140,7 @@ def find_checkpoint(path: Path) -> Path:
     near = [folder / name for folder in (path, path / "checkpoints") for name in CHECKPOINTS]
     checkpoint = next(filter(os.path.isfile, [path, *near]), None)
     if checkpoint is None:
-        inside = next(path.glob(f"*/{CONFIG}"), None)
-        trained = "a checkpoint of fairseq-train, or a folder of rnnsearch export"
-        cure = f"give {inside.parent if inside else trained}"
+        cure = "give a checkpoint of fairseq-train, or a folder of rnnsearch export"
         raise InputError(f"{path}: neither a checkpoint nor a folder that holds one, or {CONFIG}; {cure}")
     return checkpoint
 
@@ -176,7 +174,6 @@ def _read_training(path: Path) -> Member:
 
 
 def count_updates(state: dict[str, Any]) -> int:
-    """The updates of a checkpoint's training."""
     return state["optimizer_history"][-1]["num_updates"]
 
 

@@ -17,7 +17,6 @@ TERMS += "tab, a line of several words is one term"
 
 
 def add_model_options(parser: argparse.ArgumentParser) -> None:
-    """Add ``--model`` and ``--device``."""
     models = "exported folder, folder of a training, or checkpoint; several with colons between are an ensemble"
     parser.add_argument("--model", required=True, metavar="PATH[:PATH]", help=models)
     parser.add_argument("--device", default="auto", help="cpu, cuda, or auto: a GPU if there is one (default: auto)")
@@ -45,7 +44,6 @@ def add_search_options(parser: argparse.ArgumentParser) -> None:
 
 
 def search_options(args: argparse.Namespace) -> dict[str, Any]:
-    """The search options in a parsed command line."""
     return {field.name: getattr(args, field.name) for field in fields(SearchOptions) if hasattr(args, field.name)}
 
 

@@ -56,10 +56,9 @@ def find_lost_names(translation: AlignedPair) -> list[str]:
 
 
 class PieceReader:
-    """Reads pieces of text for a model."""
+    """Reads text for a model; ``words`` are those of its training text in small letters, None if unknown."""
 
     def __init__(self, codec: TextCodec, vocabulary: Vocabulary, words: Collection[str] | None) -> None:
-        """Take a model's codec and vocabulary, and the ``words`` of its training text in small letters, if known."""
         self._codec, self._vocabulary, self._words = codec, vocabulary, words
 
     def read(self, piece: Piece, where: str = "the text", has_parse: bool = False, cut: int = 0) -> Source:

@@ -12,28 +12,16 @@ import contextlib
 import itertools
 import math
 import sys
-from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from rnnsearch_fairseq.command_line import make_parser
 from rnnsearch_fairseq.inference.loading import model_files
 from rnnsearch_fairseq.inference.options import add_model_options
-from rnnsearch_fairseq.inference.reading import Source
-from rnnsearch_fairseq.inference.translator import Translator, load
+from rnnsearch_fairseq.inference.translator import load
 from rnnsearch_fairseq.output import check_not_input, open_output
 from rnnsearch_fairseq.text.lines import read_rows
 
 SORTED_TOGETHER = 2_000  # pairs
-
-
-def split_pairs(
-    translator: Translator, paths: Sequence[Path], rows: Sequence[Sequence[str]], prepared: bool
-) -> Iterator[tuple[Source, list[str]]]:
-    """Yield each sentence and the words of its translation; a row has both, and perhaps a parse, from the files."""
-    for number, (sentence, translation, *parse) in enumerate(rows, 1):
-        where = [f"{path}, line {number}" for path in paths]
-        source = translator.read_source(sentence, *parse, where=where[0], prepared=prepared)
-        yield source, translator.read_target(translation, source, where[1])
 
 
 def main() -> None:
@@ -52,7 +40,7 @@ def main() -> None:
     translator = load(args.model, args.device)
     number, words, logprob = 0, 0, 0.0
     with contextlib.nullcontext(sys.stdout.buffer) if args.output is None else open_output(args.output) as out:
-        pairs = split_pairs(translator, inputs, rows, args.prepared)
+        pairs = translator.read_pairs(rows, (f"{args.source}, line", f"{args.target}, line"), args.prepared)
         while chunk := list(itertools.islice(pairs, SORTED_TOGETHER)):
             for pair in translator.align_words(chunk):
                 pair.number = number

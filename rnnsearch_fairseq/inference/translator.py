@@ -2,8 +2,8 @@
 
 import logging
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import fields, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
@@ -59,17 +59,9 @@ def load(path: str | Path, device: str | torch.device = "cpu", **options: Any) -
             that the folder recommends.
 
     Raises:
-        InputError: a file is missing or damaged, files do not match, there is no such device, or an option is unknown
-            or unfit.
+        InputError: a file is missing or damaged, files do not match, there is no such device, or an option is unfit.
     """
     return Translator(load_members(path), device, **options)
-
-
-def _choose_options(defaults: Mapping[str, Any], options: Mapping[str, Any]) -> SearchOptions:
-    names = [field.name for field in fields(SearchOptions)]
-    if unknown := [name for name in options if name not in names]:
-        raise InputError(f"there is no option {quote(repr(unknown[0]))}; the options are {', '.join(names)}")
-    return SearchOptions(**{**defaults, **options})
 
 
 def _zip_texts(trees: Any, **texts: Any) -> Iterator[tuple[Any, ...]]:
@@ -112,7 +104,7 @@ class Translator:
         text, usage = members[0].text, members[0].usage
         # What is recommended for one search may have no meaning for another.
         recommended = usage.search if options.get("search") in (None, usage.search.get("search", "fairseq")) else {}
-        self.options = _choose_options(recommended, options)
+        self.options = SearchOptions(**{**recommended, **options})
         self.examples, self.description = usage.examples, usage.description
         self.languages, (self.source_vocabulary, self.target_vocabulary) = text.languages, text.vocabularies
         self._reads_words = text.preparations is None  # nothing is known of a text but its words
@@ -169,7 +161,7 @@ class Translator:
             raise InputError(f"nbest is {quote(repr(nbest))}; give a whole number of at least 1")
         rows = enumerate(_zip_texts(trees, sentences=sentences), 1)
         texts = [self.read_text(sentence, tree, f"sentence {number}") for number, (sentence, tree) in rows]
-        return self.search(texts, _choose_options(vars(self.options), options), nbest)
+        return self.search(texts, replace(self.options, **options), nbest)
 
     def score(self, sources: Texts, targets: Texts, trees: Trees = None) -> list[float] | float:
         """Return ln p(y|x) of each translation in ``targets``, end-of-sentence included, not divided by length."""
@@ -194,11 +186,20 @@ class Translator:
         return self._align(sources, targets, trees)
 
     def _align(self, sources: Texts, targets: Texts, trees: Trees) -> list[AlignedPair]:
-        pairs = []
-        for number, (text, translation, tree) in enumerate(_zip_texts(trees, sources=sources, targets=targets), 1):
-            source = self.read_source(text, tree, f"sentence {number}")
-            pairs.append((source, self.read_target(translation, source, f"target {number}")))
-        return self.align_words(pairs)
+        rows = _zip_texts(trees, sources=sources, targets=targets)
+        return self.align_words([*self.read_pairs(rows, ("sentence", "target"))])
+
+    def read_pairs(
+        self, rows: Iterable[Sequence[Any]], names: Sequence[str], prepared: bool = False
+    ) -> Iterator[tuple[Source, list[str]]]:
+        """Yield each sentence and the words of its translation, which are in a row, perhaps with a parse.
+
+        ``names`` of both sides stand before the number of the row in messages.
+        """
+        for number, (sentence, translation, *parse) in enumerate(rows, 1):
+            where = [f"{name} {number}" for name in names]
+            source = self.read_source(sentence, *parse, where=where[0], prepared=prepared)
+            yield source, self.read_target(translation, source, where[1])
 
     def read_text(
         self, text: str, parse: str | None = None, where: str = "the text", prepared: bool = False, inline: bool = True
@@ -252,7 +253,17 @@ class Translator:
         options = options or self.options
         self._warn_of_missing_trees(sources)
         chosen = self._search_sources(options, sources, nbest, on_step)
-        self._search_again(options, sources, chosen, nbest, on_step)
+        # Other readings of sources are searched with a wider beam, and the translations are chosen again.
+        others = [self._piece_reader.read_otherwise(source, best) for source, (best, *_) in zip(sources, chosen)]
+        every = [reading for _, readings in others for reading in readings]
+        wider = replace(options, beam=min(WIDER * options.beam, MAX_BEAM))
+        found = iter(self._search_sources(wider, every, nbest, on_step))
+        for place, (word, readings) in enumerate(others):
+            if readings:
+                lists = [chosen[place], *islice(found, len(readings))]
+                lists = lists[::-1] if chosen[place][0].lost_names else lists
+                lists.sort(key=lambda pairs: word in WORD.findall(pairs[0].text))
+                chosen[place] = self._choose(sources[place], chain.from_iterable(lists), nbest)
         following = iter(chosen)
         joined = [self._join(text, [next(following) for _ in text.sources]) for text in texts]
         again = [n for n, text in enumerate(texts) if text.passage.has_inline and joined[n][0].faults]
@@ -273,26 +284,6 @@ class Translator:
         for batch in batches([len(source.ids) * (1 if source.counted is None else 2) for source in sources]):
             chosen |= zip(batch, self._search_batch(search, [sources[place] for place in batch], nbest, on_step))
         return [chosen[place] for place in range(len(sources))]
-
-    def _search_again(
-        self,
-        options: SearchOptions,
-        sources: Sequence[Source],
-        chosen: list[list[AlignedPair]],
-        nbest: int,
-        on_step: OnStep | None,
-    ) -> None:
-        """Search other readings of sources (`PieceReader.read_otherwise`) with a wider beam, and choose again."""
-        others = [self._piece_reader.read_otherwise(source, best) for source, (best, *_) in zip(sources, chosen)]
-        every = [reading for _, readings in others for reading in readings]
-        wider = replace(options, beam=min(WIDER * options.beam, MAX_BEAM))
-        found = iter(self._search_sources(wider, every, nbest, on_step))
-        for place, (word, readings) in enumerate(others):
-            if readings:
-                lists = [chosen[place], *islice(found, len(readings))]
-                lists = lists[::-1] if chosen[place][0].lost_names else lists
-                lists.sort(key=lambda pairs: word in WORD.findall(pairs[0].text))
-                chosen[place] = self._choose(sources[place], chain.from_iterable(lists), nbest)
 
     def _choose(self, source: Source, pairs: Iterable[AlignedPair], nbest: int) -> list[AlignedPair]:
         pairs = iter(pairs)
@@ -343,8 +334,11 @@ class Translator:
                 for place in (place for place, is_unknown in enumerate(pair.target_unknown) if is_unknown):
                     word = pair.source[pair.blocks[0][place, :-1].argmax()]
                     pair.target[place] = self.dictionary.get(word, word)
-            pair.score, pair.logprobs, pair.text = best.score, best.logprobs, self.decode(pair.words, source)
-            if pair.text is not None:
+            pair.score, pair.logprobs, pair.text = best.score, best.logprobs, " ".join(pair.words)
+            if source.piece is not None:
+                text = self.target_codec.decode(pair.words)
+                pair.text = source.piece.restore(text, source.in_capitals, source.has_numbers)
+            if pair.text is not None:  # no number is lost
                 yield pair
 
     def align_words(self, pairs: Sequence[tuple[Source, Sequence[str]]]) -> list[AlignedPair]:
@@ -372,12 +366,6 @@ class Translator:
             parts = build_forest([source.tree for source in sources], [0] * len(sources), words.size(1))
             forest = Forest(*(part.to(self.device) if isinstance(part, Tensor) else part for part in parts))
         return words.to(self.device), forest
-
-    def decode(self, words: Sequence[str], source: Source) -> str | None:
-        """The text of the words of a translation of ``source``; None if a number is lost."""
-        if source.piece is None:
-            return " ".join(words)
-        return source.piece.restore(self.target_codec.decode(words), source.in_capitals, source.has_numbers)
 
     def _pair(
         self, source: Source, target: list[str], ids: Sequence[int], attention: Tensor | None, columns: int

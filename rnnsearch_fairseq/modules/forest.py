@@ -22,7 +22,6 @@ class Tree:
 
     @property
     def leaves(self) -> int:
-        """The number of words that are leaves."""
         return len(self.splits) + 1
 
     def spans(self) -> list[tuple[int, int]]:

@@ -46,7 +46,7 @@ class TreeEncoder(nn.Module):
     def forward(self, words: Tensor, forest: Forest | None = None) -> Constituents:
         """Encode ``words`` ``(batch, src_len)``, each sentence ended by end-of-sentence, padded left or right.
 
-        ``forest`` has the trees of the batch; None in the sequential baseline.
+        ``forest`` has the trees of the batch; None in the sequential baseline, or if no sentence has a parse.
         """
         padding_mask = words.eq(PAD)
         embedded = self.embedding(reverse_words(words, padding_mask) if self.reverse else words)
@@ -58,8 +58,9 @@ class TreeEncoder(nn.Module):
         end = tuple(states[torch.arange(len(words), device=words.device), last] for states in (hidden, cell))
         if self.reverse:
             hidden = reverse_words(hidden, padding_mask)
-        if self.tree_lstm is None:
-            return Constituents(hidden, padding_mask, end, None)
+        if self.tree_lstm is None or forest is None:
+            root = None if self.tree_lstm is None else tuple(map(torch.zeros_like, end))
+            return Constituents(hidden, padding_mask, end, root)
         hiddens, cells = self.join(hidden.flatten(0, 1), cell.flatten(0, 1), forest)
         root = tuple(states[forest.roots].masked_fill(forest.unparsed.unsqueeze(1), 0.0) for states in (hiddens, cells))
         states = torch.cat([hidden, hiddens[forest.phrases]], dim=1)

@@ -1,7 +1,7 @@
 """The fairseq criterions ``smoothed_nll`` (for any translation model), ``summed_nll`` and ``blackout``."""
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,11 +19,12 @@ from fairseq.tasks import FairseqTask
 from fairseq.utils import get_perplexity
 from torch import Tensor
 
+from rnnsearch_fairseq.command_line import described
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.modules.blackout import AliasTable, alias_table, draw_negatives
 from rnnsearch_fairseq.modules.fused.blackout import blackout_loss
 from rnnsearch_fairseq.modules.fused.loss import smoothed_loss
-from rnnsearch_fairseq.plugin.models import NetworkDecoder, scores_features
+from rnnsearch_fairseq.plugin.models import scores_features
 
 Result = tuple[Tensor, int, dict[str, Any]]  # cost of a batch, divisor of the gradients, values for the log
 # fairseq's trainer divides gradients by the total sample size, or by 1 if this is 0 (Trainer.train_step). Sizes of 1
@@ -36,7 +37,6 @@ class SmoothedNLL(LabelSmoothedCrossEntropyCriterion):
     """fairseq's ``label_smoothed_cross_entropy``, which needs less memory here for the models of this package."""
 
     def forward(self, model: BaseFairseqModel, sample: dict[str, Any], reduce: bool = True) -> Result:
-        """As in fairseq."""
         if self.report_accuracy or self.ignore_prefix_size or not scores_features(model):
             return super().forward(model, sample, reduce)
         features, extra = model(**sample["net_input"], features_only=True)
@@ -73,7 +73,6 @@ class SummedNLL(SmoothedNLL):
 
     @staticmethod
     def reduce_metrics(logging_outputs: list[dict[str, Any]]) -> None:
-        """Log the mean cost per sentence and per word."""
         nll, words = log_bits(logging_outputs)
         sentences = sum(log["nsentences"] for log in logging_outputs)
         metrics.log_scalar("nll_sentence_nats", nll / sentences, sentences, round=3)
@@ -92,10 +91,9 @@ def log_bits(logging_outputs: list[dict[str, Any]]) -> tuple[Any, int]:
 class BlackOutConfig(CrossEntropyCriterionConfig):
     """The defaults are the paper's settings for its small data set; the large data set has 2,500 negatives."""
 
-    blackout_samples: int = field(default=500, metadata={"help": "K: negative words drawn for each target word"})
-    blackout_alpha: float = field(
-        default=0.4,
-        metadata={"help": "exponent: a word is drawn in proportion to its count in the training targets to this power"},
+    blackout_samples: int = described(500, "K: negative words drawn for each target word")
+    blackout_alpha: float = described(
+        0.4, "exponent: a word is drawn in proportion to its count in the training targets to this power"
     )
 
 
@@ -109,7 +107,7 @@ class BlackOut(SmoothedNLL):
         self.proposal: tuple[Tensor, AliasTable] | None = None  # log Q and Q's alias table
 
     def forward(self, model: BaseFairseqModel, sample: dict[str, Any], reduce: bool = True) -> Result:
-        if not isinstance(getattr(model, "decoder", None), NetworkDecoder):
+        if not scores_features(model):
             raise InputError("--criterion blackout needs a model of this package; give another --arch or --criterion")
         if not model.training:
             return super().forward(model, sample, reduce)

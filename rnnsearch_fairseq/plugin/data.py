@@ -122,7 +122,6 @@ class TreePairs(BaseWrapperDataset):
         self.parsed = np.array([tree is not None for tree in self.trees])
 
     def collater(self, samples: list[dict[str, Any]], **kwargs: Any) -> dict[str, Any]:
-        """fairseq's batch, with the trees added."""
         batch = self.dataset.collater(samples, **kwargs)
         if batch:
             numbers, columns = batch["id"].tolist(), batch["net_input"]["src_tokens"].size(1)

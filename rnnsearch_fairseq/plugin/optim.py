@@ -2,7 +2,7 @@
 
 from argparse import ArgumentParser
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -16,14 +16,16 @@ from fairseq.optim.lr_scheduler.reduce_lr_on_plateau import (
 )
 from omegaconf import II, DictConfig
 
+from rnnsearch_fairseq.command_line import described
+
 
 @dataclass
 class AdadeltaConfig(FairseqDataclass):
     """Adadelta (Zeiler, 2012) with the first paper's settings (Appendix B.2); its learning rate is 1."""
 
-    adadelta_rho: float = field(default=0.95, metadata={"help": "decay rate of the running averages"})
-    adadelta_eps: float = field(default=1e-6, metadata={"help": "added inside both square roots"})
-    weight_decay: float = field(default=0.0, metadata={"help": "weight decay", "argparse_alias": "--wd"})
+    adadelta_rho: float = described(0.95, "decay rate of the running averages")
+    adadelta_eps: float = described(1e-6, "added inside both square roots")
+    weight_decay: float = described(0.0, "weight decay", argparse_alias="--wd")
     lr: Any = II("optimization.lr")
 
 
@@ -62,10 +64,9 @@ class Adadelta(FairseqOptimizer):
 class HalveOnWorseConfig(ReduceLROnPlateauLRScheduleConfig):
     """The options of ``reduce_lr_on_plateau``, with the paper's defaults."""
 
-    lr_shrink: float = field(default=0.5, metadata={"help": "factor of the learning rate after a worse epoch"})
-    lr_threshold: float = field(
-        default=-1e-9,  # an equal loss is not worse
-        metadata={"help": "an epoch is worse if its loss is not below (1 - THRESHOLD) times that of the epoch before"},
+    lr_shrink: float = described(0.5, "factor of the learning rate after a worse epoch")
+    lr_threshold: float = described(  # an equal loss is not worse
+        -1e-9, "an epoch is worse if its loss is not below (1 - THRESHOLD) times that of the epoch before"
     )
 
 

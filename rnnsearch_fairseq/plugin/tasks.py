@@ -24,7 +24,6 @@ from torch import Tensor
 
 from rnnsearch_fairseq.command_line import described, option
 from rnnsearch_fairseq.errors import InputError
-from rnnsearch_fairseq.modules.forest import build_forest
 from rnnsearch_fairseq.modules.symbols import EOS, PAD
 from rnnsearch_fairseq.modules.tree_lstm import Forest
 from rnnsearch_fairseq.plugin.data import LimitedPairs, PooledPairs, ReshuffledPairs, TreePairs, longer_side
@@ -94,7 +93,6 @@ class RNNsearchTask(TranslationTask):
 
     @classmethod
     def setup_task(cls, cfg: RNNsearchTaskConfig, **kwargs: Any) -> "RNNsearchTask":
-        """As in fairseq: load the dictionaries."""
         folder = Path(utils.split_paths(cfg.data)[0])
         if not any(folder.glob("dict.*.txt")):
             raise InputError(f"{folder}: no dictionaries are there; give the --destdir of fairseq-preprocess")
@@ -189,15 +187,6 @@ class RNNsearchTask(TranslationTask):
         if fairseqs:
             raise InputError(f"{option(fairseqs[0])} has no effect with --search {search}; leave one of them out")
         return Generator(models, beam_search, getattr(args, "print_alignment", None))
-
-    def inference_step(self, generator: Any, models: Any, sample: dict[str, Any], **options: Any) -> Any:
-        """As in fairseq; the sentences of fairseq-interactive have no trees."""
-        inputs = sample["net_input"]
-        if self.has_trees and "trees" not in inputs:
-            words = inputs["src_tokens"]
-            forest = build_forest([None] * len(words), [0] * len(words), words.size(1))
-            inputs["trees"] = utils.apply_to_sample(lambda part: part.to(words.device), tuple(forest))
-        return super().inference_step(generator, models, sample, **options)
 
     def begin_valid_epoch(self, epoch: int, model: BaseFairseqModel) -> None:
         """As in fairseq, but the generator of --eval-bleu takes the current parameters."""

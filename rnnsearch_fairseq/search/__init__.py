@@ -16,7 +16,6 @@ __all__ += ["make_search", "mean_attention", "select_rows"]
 
 
 def make_search(options: SearchOptions) -> BeamSearch:
-    """The search that the options describe."""
     if options.search == "groundhog":
         return GroundhogSearch(options, GroundhogBeam)
     if options.search == "fairseq":

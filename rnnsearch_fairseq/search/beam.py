@@ -2,7 +2,6 @@
 
 import math
 
-from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.modules.symbols import EOS
 from rnnsearch_fairseq.search.options import SearchOptions
 from rnnsearch_fairseq.search.steps import Beam, Candidate
@@ -18,17 +17,11 @@ class FairseqBeam(Beam):
     candidates_per_row = 2  # half of them may be end-of-sentence
 
     def __init__(self, options: SearchOptions, length: int) -> None:
-        words = int(options.max_len_a * length + options.max_len_b)
-        if options.min_len > words:
-            raise InputError(
-                f"--min-len is {options.min_len}, but no translation may be longer than {words} words: give a lower "
-                "--min-len, or a higher --max-len-b"
-            )
-        super().__init__(options, length, words + 1)
+        super().__init__(options, length, 1 + int(options.max_len_a * length + options.max_len_b))
 
     def end_term(self, step: int) -> float:
-        """End-of-sentence is impossible below the least length."""
-        return -math.inf if step < self.options.min_len else 0.0
+        """End-of-sentence is impossible below the least length, but for the last word of the longest translation."""
+        return -math.inf if step < self.options.min_len and not self.must_end(step) else 0.0
 
     def must_end(self, step: int) -> bool:
         """The last word of the longest translation is end-of-sentence."""

@@ -29,14 +29,12 @@ class LengthStatistics:
         return math.log(pairs / self.totals[source_length]) if pairs else -math.inf
 
     def write(self) -> str:
-        """The text of a file of statistics."""
         header = "# source words, target words, pairs; without end-of-sentence"
         lines = [f"{source}\t{target}\t{pairs}" for (source, target), pairs in sorted(self.counts.items())]
         return "\n".join([header, *lines, ""])
 
     @classmethod
     def read(cls, path: Path) -> "LengthStatistics":
-        """The statistics in a file."""
         try:
             lines = path.read_text(encoding="utf-8").splitlines()
             rows = [tuple(map(int, line.split())) for line in lines if not line.startswith("#")]

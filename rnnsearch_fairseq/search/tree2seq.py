@@ -24,22 +24,14 @@ class Tree2SeqBeam(Beam):
         return 0.0 if self.statistics is None else self.statistics.log_prob(self.length - 1, step)
 
     def advance(self, candidates: list[Candidate], step: int) -> list[Candidate]:
-        # Of equal scores, continuations come first.
-        competing: list[tuple[float, Candidate | Finished]] = [(entry[0], entry) for entry in candidates[: self.width]]
-        competing += [(entry.score, entry) for entry in self.finished]
-        best = [entry for _, entry in sorted(competing, key=lambda pair: -pair[0])[: self.width]]
-        over = not best or step + 1 >= self.limit or _has_ended(best[0])
-        self.finished = [self._finished(entry, step) for entry in best if over or _has_ended(entry)]
-        return [] if over else [entry for entry in best if not _has_ended(entry)]
+        competing = [self._finished(candidate, step) for candidate in candidates[: self.width]] + self.finished
+        best = sorted(competing, key=lambda one: -one.score)[: self.width]  # of equal scores, continuations come first
+        over = not best or step + 1 >= self.limit or best[0].last[2] == EOS
+        self.finished = [one for one in best if over or one.last[2] == EOS]
+        return [] if over else [one.last for one in best if one.last[2] != EOS]
 
-    def _finished(self, entry: Candidate | Finished, step: int) -> Finished:
-        if isinstance(entry, Finished):
-            return entry
+    def _finished(self, candidate: Candidate, step: int) -> Finished:
         # The score includes the length's term; the word's log-probability does not.
-        total, parent, word = entry
+        total, parent, word = candidate
         term = self.end_term(step) if word == EOS else 0.0
         return Finished(total, step, (total - term, parent, word))
-
-
-def _has_ended(entry: Candidate | Finished) -> bool:
-    return isinstance(entry, Finished) or entry[2] == EOS

@@ -50,8 +50,6 @@ def test_pieces_of_a_source_word_add_their_weights_and_those_of_a_target_word_sh
         (b"\xff", "Decode"),
         (record(1, id=...), "'id'"),
         (record(0), "sentence 0 and not 1"),
-        (record(1, source=[1, 2, 3]), "source and target are no lists of words"),
-        (record(1, target={"a": 1, "b": 2}), "source and target are no lists of words"),
         (record(1, alignment=None), "without attention"),
         (record(1, phrase_attention=...), "'phrase_attention'"),
         (record(1, alignment=[[0, None, 1]] * 2), "no 2 rows of 3 weights"),

@@ -111,9 +111,13 @@ def test_reversed_sources_keep_their_end_and_their_padding() -> None:
 def test_whatever_trees_a_batch_has_it_trains(kind: str, trees: list[Tree]) -> None:
     model = make_tree2seq(**KINDS[kind])
     sources = [[5, 9, 7, 4, EOS], [8, EOS], [6, EOS], [11, 5, EOS], [EOS]]
-    log_probs, _ = word_log_probs(model, make_batch(sources, TARGETS, trees, left=True))
+    batch = make_batch(sources, TARGETS, trees, left=True)
+    log_probs, _ = word_log_probs(model, batch)
     log_probs.sum().backward()
     assert log_probs.isfinite().all()
+    if trees == [None] * 5:  # as in fairseq-interactive
+        del batch["net_input"]["trees"]
+        assert torch.equal(word_log_probs(model, batch)[0], log_probs)
     for name, parameter in model.named_parameters():
         assert parameter.grad is None or parameter.grad.isfinite().all(), name
 

@@ -114,10 +114,13 @@ def test_an_exception_after_a_step_ends_the_search(search_name: str) -> None:
         search([draw_model()], batch(), Mock(side_effect=[None, ZeroDivisionError]), search=search_name)
 
 
-def test_scores_that_are_not_numbers_and_a_least_length_above_the_greatest_are_refused() -> None:
+def test_of_a_least_length_above_the_greatest_the_greatest_is_taken() -> None:
+    for best, *_ in search([draw_model()], batch(), min_len=5, max_len_b=4):
+        assert len(best.words) == 5 and best.words[-1] == EOS
+
+
+def test_scores_that_are_not_numbers_are_refused() -> None:
     model = draw_model()
-    with pytest.raises(InputError, match="--min-len is 5, but no translation may be longer than 4"):
-        search([model], batch(), min_len=5, max_len_b=4)
     model.decoder.network.to_vocabulary.weight.data[7] = float("nan")
     with pytest.raises(InputError, match="not numbers"):
         search([model], batch())

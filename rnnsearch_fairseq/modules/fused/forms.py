@@ -42,7 +42,7 @@ WRITTEN_FOR: dict[Any, int] = {
     WordEmbedding: 0x306EE280,
     LSTM: 0x4B70DFFE,
     TreeLSTM: 0xD4D5C71E,
-    TreeEncoder: 0x11782C1B,
+    TreeEncoder: 0xCBE9D602,
     TreeDecoder: 0xC7609F31,
 }
 PLAIN = {nn.Linear, nn.Dropout}
