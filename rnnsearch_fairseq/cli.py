@@ -60,7 +60,8 @@ def main() -> int | None:
 
 
 def _end(number: int, frame: Any) -> None:
-    """End at a signal with the status 128 + its number, by an exception, which removes unfinished files."""
+    """Raise an exception at a signal. It removes unfinished files, and ends the program with the status 128 + the
+    signal's number."""
     if not outputs_begun:  # at once, since an import may ignore the exception, or abort the process
         os._exit(128 + number)
     raise SystemExit(128 + number)

@@ -61,7 +61,7 @@ def command_options(values: Mapping[str, Any]) -> list[str]:
 
 
 def described(default: Any, text: str, **limits: Any) -> Any:
-    """A field of a dataclass of options: default, help, and limits.
+    """A field of a dataclass of options, with a default, a help text and limits.
 
     Limits are ``choices`` or, for a number, ``least`` (default: 0) and ``most`` (default: a million).
     """
@@ -69,7 +69,8 @@ def described(default: Any, text: str, **limits: Any) -> Any:
 
 
 def check_fields(config: Any, name: Callable[[str], str] = option) -> None:
-    """Raise an InputError, which calls a field ``name(field)``, unless all values have their types and limits."""
+    """Raise an InputError if a value has a wrong type or is outside its limits. The message calls the field
+    ``name(field)``."""
     for member in fields(config):
         value, kind, limits = getattr(config, member.name), member.type, member.metadata
         if "choices" in limits:

@@ -28,7 +28,8 @@ def check_not_input(outputs: Path | Iterable[Path | None], inputs: Iterable[Path
 
 
 def check_standard_streams() -> None:
-    """End the program if a standard stream is closed, since the next file would get its number, and then its text."""
+    """End the program if a standard stream is closed. Otherwise the next file that is opened would get the stream's
+    number, and receive the text written to the stream."""
     if None in (sys.stdin, sys.stdout, sys.stderr):
         sys.exit("error: a standard stream is closed; give /dev/null in its place")
     sys.stdout.reconfigure(errors="surrogateescape")  # names of files may be any bytes
@@ -43,8 +44,8 @@ def stop_printing() -> None:
 def open_output(path: Path, packs: bool = True) -> Iterator[BinaryIO]:
     """Open a command's output file, packed if its name ends in .gz, unless ``packs`` is false.
 
-    It gets the name ``path``, and the permissions of the file that it replaces, when it is complete and on the disk.
-    Until then it has a random name, and an exception removes it.
+    When the file is complete and on the disk, it gets the name ``path`` and the permissions of the file that it
+    replaces. Until then it has a random name, and an exception removes it.
     """
     packed = packs and path.name.lower().endswith(".gz")
     # /dev/stdout may lead to a file to which other programs write, too. os.replace would take the file from them.

@@ -1,9 +1,10 @@
 """Notice parallel text whose sides do not belong together, before a model is trained on it.
 
-The lengths of sentences and of their translations are correlated, and both have the same numbers. After a line that is
-missing on one side, the lengths are more correlated if that side is shifted. In 1,700 windows of 50 pairs of 48 good
-corpora (English with French or Japanese: labels, captions, news, manuals), a shift raised the correlation by at most
-0.21. Of 300 samples of 120 pairs, 294 were noticed after a line was added to one side's first half, and none before.
+The lengths of sentences and of their translations are correlated, and both have the same numbers. If one side lacks a
+line, then behind this line the lengths are more correlated after one side is shifted by a line. In 1,700 windows of 50
+pairs of 48 good corpora (English with French or Japanese: labels, captions, news, manuals), a shift raised the
+correlation by at most 0.21. We added a line to the first half of one side in 300 samples of 120 pairs: 294 were
+noticed. Without the added line, none was.
 """
 
 import re

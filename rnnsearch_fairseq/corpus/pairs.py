@@ -59,7 +59,8 @@ def read_files(files: Sequence[Path], languages: Pair, left_out: Counter[str]) -
 
 
 def read_units(path: Path, languages: Pair, left_out: Counter[str]) -> Iterator[Pair]:
-    """Yield the pairs of a document (`read_document`), line by line where both sides have as many lines.
+    """Yield the pairs of a document (`read_document`). A pair whose sides have the same number of lines gives a pair
+    for each line.
 
     A message with plural forms gives its singular and its plural. A document that names other languages gives none.
     """

@@ -58,7 +58,8 @@ def plan_training(pairs: int) -> Plan:
 def plan_adaptation(pairs: int) -> Plan:
     """Plan to go on from a trained model: eight passes over a few thousand pairs, and up to 20 over fewer.
 
-    A few pairs at a high learning rate make a model forget what resembles none of them: the rate grows with their root.
+    With a high learning rate and few pairs, a model forgets all text that is unlike the pairs. So the rate grows with
+    the square root of their number.
     """
     batch = 40 if pairs < FEW_PAIRS else 80
     batches = -(-pairs // batch)

@@ -55,7 +55,7 @@ def is_within(pair: Row, max_words: int, count: Callable[[str], float] = count_t
 class Rows(Sequence[Row]):
     """Rows of sentences, one of each text, without line ends, in a temporary file (TMPDIR says where).
 
-    The first paper's twelve million pairs would not fit in the memory of many machines.
+    The rows are in a file because the first paper's twelve million pairs do not fit in the memory of many machines.
     """
 
     def __init__(self, rows: Iterable[Row]) -> None:

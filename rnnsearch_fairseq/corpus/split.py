@@ -1,4 +1,4 @@
-"""Split a corpus into training, development and test sets, without the pairs that cannot be translations."""
+"""Drop the pairs that cannot be translations, and split the other pairs into training, development and test sets."""
 
 import hashlib
 import html
@@ -109,7 +109,7 @@ def assign_parts(sentences: np.ndarray, files: np.ndarray, sizes: tuple[int, int
     """The number of each pair's part in `PARTS`, or `LEFT_OUT`: ``(pairs,)``. No sentence is in two parts.
 
     Draws groups of pairs that share sentences; with at least `MIN_FILES` files, draws whole files instead, if enough of
-    them are small. Then leaves out pairs with a sentence of an earlier part.
+    them are small. Then leaves out each pair that shares a sentence with an earlier part.
 
     Args:
         sentences: hashes of each pair's source and target, ``(pairs, 2)``.

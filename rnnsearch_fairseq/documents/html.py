@@ -3,8 +3,8 @@
 turbohtml reads HTML as browsers do and tells where each tag and each token begins, in time proportional to the page.
 ``html.parser`` and tree-sitter take quadratic time; lxml, html5lib and translate-toolkit's store give no positions.
 
-A text reaches from one tag of a block to the next. Tags inside it, and what is not translated there, are shown as tags
-without attributes, since an attribute may hold any sign.
+A text begins behind a tag of a block, and ends before the next tag of a block. Tags inside it, and what is not
+translated there, are shown as tags without attributes, since an attribute may hold any sign.
 """
 
 import re
@@ -125,8 +125,8 @@ def _hide_code(found: re.Match[str]) -> str:
 def _check_tags(text: str, is_page: bool) -> None:
     """Refuse tags that would fill the memory, and a tag such as ``<title/>`` that would hold the rest of a whole page.
 
-    The parser opens an element that is not closed again in each later block, and copies the attributes of all
-    ``<html>`` or ``<body>`` tags for each further one.
+    If an element is not closed, the parser opens it again in each later block. For each further ``<html>`` or
+    ``<body>`` tag, it copies the attributes of all earlier ones.
     """
     opened, reopened, merged = Counter[str](), 0, 0
     for start, _, token in _tokens(text):
@@ -151,7 +151,8 @@ def _has_place(node: Any) -> bool:
 
 
 def _find_end(element: Any, end: int) -> int:
-    """Where an element ends. One without an end tag ends where the next one begins, or where one around it ends."""
+    """The place where an element ends. An element without an end tag ends where the next element of its kind begins, or
+    where an element around it ends."""
     location = element.source_location
     if location.end_tag or not element.children:
         return (location.end_tag or location.start_tag).end_offset

@@ -104,7 +104,8 @@ def read_texts(translator: Translator, args: argparse.Namespace, unread: list[in
 
 
 def translate_documents(translator: Translator, data: Path, out: Path) -> None:
-    """Write a document, or a folder, with what was not translated filled in, and report on standard error.
+    """Write a document, or a folder of documents, with translations of all texts that had none. Report on standard
+    error.
 
     In a folder, links, documents in another language, templates of PO and all other files are copied.
     """

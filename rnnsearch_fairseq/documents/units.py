@@ -45,8 +45,8 @@ class Page:
     """A page in which parts are replaced. All other bytes stay as they are.
 
     Attributes:
-        changes: for each place where a part begins: where the part ends, and what is written instead of it, which is
-            new text and other parts of the page.
+        changes: maps the beginning of each part to its end and its replacement. A replacement is a list of new text and
+            of other parts of the page.
         language: the language that the page names.
         declared: where the page names its language or its encoding, and what is written there.
     """
@@ -127,7 +127,8 @@ class Document(NamedTuple):
 
 
 def place_tags(text: str, tags: Sequence[Part], encode: Callable[[str], str]) -> list[str | Place] | None:
-    """What is written for a translation; None if it does not have each tag once, and in pairs as the source."""
+    """The text to write for a translation. None unless the translation has each tag exactly once, and pairs its tags as
+    the source does."""
     left = defaultdict(list)  # the tags of each form, the first one last
     for tag in reversed(tags):
         left[tag.shown].append(tag)

@@ -78,7 +78,8 @@ def read_xml(content: bytes) -> Document:
 
 
 def _ts_units(message: Any) -> Iterator[Unit]:
-    """The unit of a message; one text is written for all forms of a number and all lengths that are empty."""
+    """The unit of a message. One translation is written into all plural forms and all length variants that are
+    empty."""
     source, translation = message.find("source"), message.find("translation")
     if source is None or (translation is not None and translation.get("type") in ("vanished", "obsolete")):
         return
@@ -182,7 +183,7 @@ def _names(element: Any) -> list[str]:
 
 
 def _is_kept(element: Any) -> bool:
-    """Whether the text of an element is not to be translated: marks of XLIFF 1 and 2, and of ITS."""
+    """Whether a mark of XLIFF 1, XLIFF 2 or ITS says that the text of an element must not be translated."""
     attributes = {etree.QName(name).localname: value for name, value in element.items()}
     return attributes.get("translate") == "no" or attributes.get("mtype") == "protected"
 

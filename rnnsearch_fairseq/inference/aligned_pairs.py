@@ -29,8 +29,8 @@ class AlignedPair:
         source, target: the model's words or subwords; in a file, unknown ones are ``<unk>``.
         source_unknown, target_unknown: whether each word is unknown to the model.
         text: the translation as plain text; None if it was given.
-        score: the value by which a search ranks translations (by default the mean ln p of the words; minus infinity if
-            the search failed); of a given translation, its ln p.
+        score: of a translation that a search found, the value that ranks it (by default the mean ln p of its words;
+            minus infinity if the search failed). Of a given translation, its ln p.
         logprobs: ``(T,)``, ln p of each target word.
         blocks: the attention matrix of each sentence of the text; empty if the model has no attention.
         phrases: of models that read trees, the first word of each phrase and the word after its last one, empty without
@@ -68,8 +68,9 @@ class AlignedPair:
     def by_word(self) -> tuple[list[str], list[str], np.ndarray]:
         """Source words, target words, and the attention between them, ``(target words, source words)``.
 
-        End-of-sentence is the last of both. The weights of a source word's pieces are added (they share one unit of
-        attention); those of a target word's are averaged (each has a unit of its own). So every row still sums to one.
+        End-of-sentence is the last of both. The weights of the pieces of a source word are added, since these pieces
+        share the attention. The rows of the pieces of a target word are averaged, since each row sums to one. So every
+        row still sums to one.
 
         Raises:
             InputError: the model has no attention.

@@ -40,7 +40,8 @@ KINDS = {
 ARCHITECTURES = dict.fromkeys(("rnnsearch", *rnnsearch.ARCHITECTURES), "rnnsearch")
 ARCHITECTURES |= dict.fromkeys(("tree2seq", *tree2seq.ARCHITECTURES), "tree2seq")
 STATE = "_extra_state"  # PyTorch's name of the text settings among a checkpoint's parameters
-# The most that a model may recommend. It may be a stranger's, and its user waits for the search.
+# The greatest values that a model may recommend for a search. The model may be a stranger's, and its user waits for the
+# search.
 MOST = {"beam": 50, "max_len_a": 3, "max_len_b": 1000, "min_len": 1000}
 # --eval-bleu leaves NumPy's numbers in a checkpoint, and what argparse configures, a Namespace.
 _NUMPY = {"scalar": np.float64(0).__reduce__()[0], "_reconstruct": np.empty(0).__reduce__()[0]}
@@ -90,7 +91,8 @@ def load_members(path: str | Path) -> list[Member]:
 
 
 def split_paths(path: str | Path) -> list[Path]:
-    """The paths of an ensemble's members; of a training by ``train.sh`` that has ended, the folder that it exported."""
+    """The paths of an ensemble's members. If a path is the folder of a training by ``train.sh`` that has ended, its
+    place is taken by the folder that the training exported."""
     parts = [Path(part) for part in ([path] if os.path.exists(path) else str(path).split(":"))]
     return [part / "model" if os.path.exists(part / "model" / CONFIG) else part for part in parts]
 
@@ -102,7 +104,8 @@ def model_files(path: str | Path) -> list[Path]:
 
 @contextlib.contextmanager
 def _reading(path: Path, most: int | None = None) -> Iterator[None]:
-    """Name the file and the cure in each error of reading it; damaged files raise many kinds of errors.
+    """Turn each error of reading a file into one that names the file and the cure, since damaged files raise many kinds
+    of errors.
 
     With ``most``, the file belongs to a folder, which may be a stranger's: it is a regular file of at most ``most``
     bytes.

@@ -67,7 +67,8 @@ def read_terms(path: Path, masks: bool) -> Terms:
 
 
 def read_dictionary(path: Path) -> dict[str, str]:
-    """Read the translation of each source word, which is behind a tab, or else the second word of the line."""
+    """Read the translation of each source word. In each line, it is the text behind the tab or, without a tab, the
+    second word."""
     dictionary = {}
     for number, line in enumerate(read_lines(path), 1):
         word, *more = (part.strip() for part in (line.split("\t") if "\t" in line else line.split()))

@@ -92,9 +92,10 @@ class PieceReader:
         return word, [other for other in others if other is source or other.words != source.words]
 
     def _kept_first_word(self, source: Source, translation: str) -> str:
-        """The first word of a source if it stays in the translation, although it may have a capital for its place only.
+        """The first word of a source, if the translation keeps it. It may have its capital only because it is the first
+        word.
 
-        With a small letter it has fewer pieces, or, as the whole text, no more.
+        With a small letter, the word has fewer pieces or, if it is the whole text, at most as many.
         """
         masked = source.piece.masked
         word = TITLE_WORD.match(masked, BEGINNING.match(masked).end(1))
@@ -111,7 +112,8 @@ class PieceReader:
         return Source(words, self._vocabulary.encode(words), None, piece, in_capitals)
 
     def _without_capitals(self, title: str) -> str:
-        """A title in small letters, but for its first word, and for words with fewer pieces with a capital: names."""
+        """A title in small letters, except for its first word and for names. A name is a word that has fewer pieces
+        with a capital than without."""
 
         def lower(found: re.Match[str]) -> str:
             word, small = found[0], self._count_pieces(found[0].lower())

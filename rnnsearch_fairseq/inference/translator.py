@@ -33,7 +33,7 @@ from rnnsearch_fairseq.text.trees import NO_PARSE, read_parse
 logger = logging.getLogger(__name__)
 
 MAX_CHARACTERS = 100_000  # in a text
-WIDER = 2  # times as wide is the beam in which a translation without faults is looked for
+WIDER = 2  # if a translation has a fault, the text is searched again with a beam this many times as wide
 # A process that is forked lacks the threads that PyTorch has started, and would wait for them without end.
 os.register_at_fork(after_in_child=lambda: torch.set_num_threads(1))
 Texts = Sequence[str] | str
@@ -75,7 +75,7 @@ def _zip_texts(trees: Any, **texts: Any) -> Iterator[tuple[Any, ...]]:
 
 
 def _without_symbols(pair: AlignedPair) -> str:
-    """The text of a translation without the symbols that stand for nothing, which its faults name."""
+    """The text of a translation without symbols that stand for no span. The translation's faults name these symbols."""
     text = pair.text
     for fault in pair.faults:
         if fault.startswith(NO_WORD):
@@ -94,8 +94,9 @@ class Translator:
         languages: the codes of the source and target language.
         reader: what is known of the model's text.
         options: how translations are searched by default.
-        dictionary: with it, a search replaces each unknown word by the translation of the source word with the greatest
-            weight or, if it has none, by that word; None, the default: unknown words stay.
+        dictionary: translations of source words. A search replaces each unknown word with the translation of the source
+            word that has the greatest weight, or with this source word if the dictionary lacks it. None (the default):
+            unknown words stay.
         examples, description: sentences to try, and what the model was trained on and for, if its folder says so.
         reads_trees, has_attention: whether the model reads parses, and whether it aligns words.
     """
@@ -399,4 +400,4 @@ class Translator:
     def _warn_of_missing_trees(self, sources: Sequence[Source]) -> None:
         if self.reads_trees and sources and not self._warned_of_trees and all(one.tree is None for one in sources):
             self._warned_of_trees = True
-            logger.warning("the model was trained with trees, and no sentence has one: give parses (trees, --trees)")
+            logger.warning("the model was trained with trees, and no sentence has a parse: give them (trees, --trees)")

@@ -46,7 +46,8 @@ class TreeDecoder(nn.Module):
         self.to_vocabulary = nn.Linear(size, vocabulary_size)
 
     def begin(self, source: Constituents) -> tuple[DecoderState, Constituents]:
-        """(s_1, c_1) (Section 3.2), from the states at end-of-sentence and at the root; and what is attended to."""
+        """(s_1, c_1) (Section 3.2), computed from the states at end-of-sentence and at the root; and the states to
+        which the decoder attends."""
         start = source.end if source.root is None else self.start(source.end, source.root)
         return DecoderState(*start, None), source._replace(end=None, root=None)
 

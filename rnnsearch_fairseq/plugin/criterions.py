@@ -143,8 +143,9 @@ def count_targets(pairs: FairseqDataset, vocabulary_size: int) -> np.ndarray:
 def make_proposal(counts: np.ndarray, alpha: float, device: torch.device) -> tuple[Tensor, AliasTable]:
     """Compute log Q ``(K_y,)`` and Q's alias table. Q is proportional to count^alpha.
 
-    Words that never occur are not drawn. They get the log Q of the rarest word, so that their cost is finite: if a
-    process has no batch left for an update, fairseq multiplies the cost of a development batch by zero.
+    Words that never occur are not drawn. These words get the log Q of the rarest word, so that their cost is finite.
+    Infinity would do harm if a process has no batch left for an update: fairseq then multiplies the cost of a
+    development batch by zero.
     """
     powers = np.where(counts > 0, counts.astype(np.float64) ** alpha, 0.0)
     proposal = torch.from_numpy(powers / powers.sum()).to(device)

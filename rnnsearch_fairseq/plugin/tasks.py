@@ -41,7 +41,8 @@ FAIRSEQ_ONLY += ["no_repeat_ngram_size", "temperature", "lm_path", "score_refere
 
 @dataclass
 class RNNsearchTaskConfig(TranslationConfig):
-    """Options of ``translation``, and for the training pairs and their order, trees, and the search."""
+    """The options of ``translation``, and options for the choice and the order of the training pairs, for trees and for
+    the search."""
 
     max_words: Optional[int] = described(  # noqa: UP045 (fairseq reads the type's name)
         None,
@@ -176,7 +177,8 @@ class RNNsearchTask(TranslationTask):
         self.float32 = state.get("float32")
 
     def build_generator(self, models: Sequence[BaseFairseqModel], args: Any, **extra: Any) -> Any:
-        """Build a generator with a search of this package for its own models, unless fairseq alone has an option."""
+        """Build a generator. Models of this package get a search of this package, unless an option is set that only
+        fairseq's search has."""
         search, defaults = str(self.cfg.search), GenerationConfig()
         options = {name: getattr(args, name) for name in HELP if hasattr(args, name)}
         options |= {"search": search, "length_statistics": self.cfg.length_statistics}

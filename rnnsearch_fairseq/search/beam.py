@@ -8,7 +8,8 @@ from rnnsearch_fairseq.search.steps import Beam, Candidate
 
 
 class FairseqBeam(Beam):
-    """A candidate that ends counts if it is among the best ``beam``; the search is over when as many have ended.
+    """A candidate that ends in end-of-sentence is finished if it is among the ``beam`` best candidates. The search is
+    over when ``beam`` candidates are finished.
 
     The limit of the length counts the sentence's own words. fairseq counts the columns of its batch, so that there a
     translation depends on its neighbours.

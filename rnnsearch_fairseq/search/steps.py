@@ -190,7 +190,8 @@ def receive(tensor: Tensor) -> list[Any]:
 def best_continuations(log_probs: Tensor, totals: Tensor, sizes: Sequence[int], count: int) -> list[list[Candidate]]:
     """The ``count`` likeliest possible continuations of each sentence, best first.
 
-    All of them are in the ``count`` groups of words with the largest maxima, so that only these groups are searched.
+    The words are divided into groups. The ``count`` groups with the largest maxima contain all these continuations, so
+    only these groups are searched.
 
     Args:
         log_probs: of the next words, ``(rows, K_y)``.

@@ -7,7 +7,8 @@ from rnnsearch_fairseq.search.steps import Beam, Candidate, Finished
 
 
 class Tree2SeqBeam(Beam):
-    """Finished hypotheses keep their places and compete; the search is over when the best is finished.
+    """Finished hypotheses keep their places in the beam, and compete with the others. The search is over when the best
+    hypothesis is finished.
 
     The score of a translation y of x is log p(len(y) | len(x)) + sum_j log p(y_j | ...), without normalisation. The sum
     includes end-of-sentence, the lengths do not. The first term exists only with ``length_statistics``, and is added

@@ -60,7 +60,7 @@ async def translate(message: TranslationRequest, request: Request) -> Answer:
 
 
 def make_app(worker: Worker, hosts: Sequence[str] = LOOPBACK, cors: Sequence[str] = ()) -> FastAPI:
-    """Build the application, whose thread alone may use the worker.
+    """Build the application. Only the application's thread may use the worker.
 
     Args:
         hosts: the host names that are accepted, against DNS rebinding; "*" accepts any.

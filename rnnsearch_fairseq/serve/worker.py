@@ -63,8 +63,8 @@ class Worker:
     """Translates the sentences of waiting requests in batches, in a thread of its own.
 
     Half of a batch is for the first sentence of each waiting request, the shortest ones first, so a short request never
-    waits for all of a long one, or for all long ones. The rest is for all sentences of the requests that arrived first,
-    so requests of one length are answered in order of arrival.
+    waits until a long request, or all long requests, are translated. The rest is for all sentences of the requests that
+    arrived first, so requests of one length are answered in order of arrival.
     """
 
     def __init__(self, translator: Translator) -> None:

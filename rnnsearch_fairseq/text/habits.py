@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Habits(NamedTuple):
-    """The habits of one language; of a language without an entry nothing is known, and nothing is checked.
+    """The habits of one language. If a language has no entry, nothing is known about it, and nothing is checked.
 
     Attributes:
         negation: finds a negation.

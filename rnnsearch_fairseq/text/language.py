@@ -36,7 +36,8 @@ def check_language(language: str) -> None:
 def find_other_languages(lines: Iterable[str], expected: str) -> str:
     """Say which other languages the beginning of a text holds.
 
-    The answer is empty if it holds hardly any, if it is too short, or if py3langid does not know the ``expected`` one.
+    The answer is empty if the text has hardly any text in other languages, if the text is too short, or if py3langid
+    does not know the ``expected`` language.
     """
     parts = [*_cut_parts(islice(lines, MAX_LINES))]
     if len(parts) < MIN_PARTS or language_code(expected) not in _load_identifier().labels:

@@ -1,9 +1,9 @@
 """Binary parse trees of source sentences, their lines of transitions, and a reader of trees in Penn brackets.
 
-A tree covers the first n words of a sentence; later words, such as the full stop, are outside it. It has n - 1
-unlabelled phrases. In a file, a tree is a line of shift-reduce transitions: ``S`` shifts the next word, and ``R`` joins
-the two topmost phrases. ``((a b) c)`` is ``S S R S R``, a tree of one word is ``S``, and ``-`` stands for a sentence
-without a parse. No function here is recursive, because a tree can be as deep as its sentence is long.
+A tree covers the first n words of a sentence. Later words, such as the full stop, do not belong to the tree, which has
+n - 1 unlabelled phrases. In a file, a tree is a line of shift-reduce transitions: ``S`` shifts the next word, and ``R``
+joins the two topmost phrases. ``((a b) c)`` is ``S S R S R``, a tree of one word is ``S``, and ``-`` stands for a
+sentence without a parse. No function here is recursive, because a tree can be as deep as its sentence is long.
 """
 
 import re

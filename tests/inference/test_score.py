@@ -77,7 +77,7 @@ def test_trees_are_read_and_missed(command: Command, warned: pytest.LogCaptureFi
     records, _ = command("--trees", "trees", model="tree2seq_small")
     assert not warned.text
     command(model="tree2seq_small")
-    assert "no sentence has one: give parses" in warned.text
+    assert "no sentence has a parse: give them" in warned.text
     assert records[0]["phrases"] == [[0, 5], [1, 5], [1, 4], [2, 4]]
     assert records[1]["phrases"] == [] and records[1]["phrase_attention"] == [[], []]
     total = [sum(row) for field in ("alignment", "phrase_attention") for row in records[0][field][:1]]

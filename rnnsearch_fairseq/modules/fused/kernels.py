@@ -56,7 +56,7 @@ def update_unit_backward(
 ) -> None:
     """Write the gradients of the sums of s~, z and r into ``grads`` ``(batch, 3n)``.
 
-    Of dL/ds_{i-1}, all parts are added to ``grad_state`` except those through the matrices U_z and U_r.
+    All parts of dL/ds_{i-1} are added to ``grad_state``, except for the parts through the matrices U_z and U_r.
     ``grad_after`` is dL/ds_i, ``state`` s_{i-1}, and ``times_reset`` the product with U^T.
     """
     *activated, reset = activations.chunk(3, dim=1)
@@ -132,7 +132,8 @@ def _squash(query: Tensor, keys: Tensor, out: Tensor | None) -> Tensor:
 
 @compiled
 def align(query: Tensor, keys: Tensor, energy: Tensor, sigmoids: Tensor | None) -> Tensor:
-    """The energies ``(batch, src_len)`` of the alignment model up to a constant, which does not change their softmax.
+    """The energies ``(batch, src_len)`` of the alignment model plus a constant, which does not change the softmax of
+    the energies.
 
     The ``query`` is W_a s_{i-1} ``(batch, n')``, the ``keys`` are the U_a h_j ``(batch, src_len, n')``, and ``energy``
     is v_a ``(n',)``. For tanh(a) = 2 σ(2a) - 1, only σ(2a) is computed, into ``sigmoids``: on a processor of AMD,

@@ -11,7 +11,8 @@ from torch import Tensor
 from rnnsearch_fairseq.modules.fused.products import linear, transposed_product
 from rnnsearch_fairseq.modules.fused.recording import compiled, compiling
 
-# Words whose costs are computed together: few enough to stay in a CPU's cache; on a GPU few launches matter more.
+# The number of words whose costs are computed together. On a CPU their scores must fit in the cache. On a GPU the
+# number is greater, since each launch takes time.
 ROWS, ROWS_ON_GPU = 64, 4096
 Cost = Callable[[Tensor, Tensor], Tensor]  # `_softmax_cost` of scores and targets
 

@@ -31,7 +31,8 @@ _uncompiled: set[Callable[..., Any]] = set()  # functions that could not be comp
 
 
 def recorded(loop: Loop) -> Loop:
-    """``loop``, but a GPU records its operations when a shape comes for the second time, and replays them from then on.
+    """A function that does what ``loop`` does. On a GPU, the operations are recorded when a shape comes for the second
+    time, and replayed from then on.
 
     The arguments of ``loop`` are tensors and hashable values, and its results are a tuple of new tensors. It may
     overwrite its arguments. It must not read a value of a tensor on the host, nor use one as an index: before it is

@@ -76,7 +76,7 @@ def _scan_unit(
 
 
 class _Scan(torch.autograd.Function):
-    """The first ``count`` results of a loop of this file, with the gradients of its tensors.
+    """Autograd's function for a loop of this file. It returns the first ``count`` results of the loop.
 
     The last two arguments of a loop, a mask and a number or a direction, have none. The loop backward takes the
     gradients of these results, the loop's tensors from the third on, its results, and ``options``.

@@ -85,8 +85,8 @@ class Packing(NamedTuple):
 def packing(is_word: Tensor) -> Packing:
     """The packing of a batch. ``is_word`` ``(batch, columns)`` is false at padding, not between words.
 
-    On a GPU the host would wait for the lengths. All sentences therefore have ``columns`` words there: their own, then
-    the padding.
+    On a GPU, the host would have to wait for the lengths. So on a GPU, every sentence counts as having ``columns``
+    words: its own words, then the padding.
     """
     (batch, columns), device = is_word.shape, is_word.device
     firsts = is_word.long().argmax(dim=1)

@@ -152,4 +152,4 @@ def test_a_changed_equation_is_computed(
     sample = make_sample("ragged", left=False)
     fused, readable = (run("rnnsearch", scan, sample)[0] for scan in ("fused", "reference"))
     torch.testing.assert_close(fused, readable)
-    assert "is new or changed: networks run as they are written" in caplog.text
+    assert "is new or changed: its network runs the readable code" in caplog.text
