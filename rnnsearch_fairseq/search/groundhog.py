@@ -4,7 +4,6 @@ import logging
 import math
 from dataclasses import replace
 
-from rnnsearch_fairseq.errors import quote
 from rnnsearch_fairseq.modules.symbols import EOS
 from rnnsearch_fairseq.search.options import SearchOptions
 from rnnsearch_fairseq.search.steps import Batch, Beam, BeamSearch, Candidate, Hypothesis
@@ -43,14 +42,13 @@ class GroundhogSearch(BeamSearch):
     A sentence without a finished hypothesis after 3 · length steps is searched again. If an ``unkpen`` of infinity
     banned unknown words (the probabilities are not renormalised), the second search allows them. Every further search
     doubles the beam, until it has 500 hypotheses or more. If the last search finishes none, the translation is empty.
-    Warnings number the sentences of a batch from 1.
 
     Hypotheses are ranked by the mean log-probability of their words or, if ``unnormalized``, by the total.
     """
 
     def search_sentences(self, batch: Batch) -> list[list[Hypothesis]]:
         options = self.options
-        results: list[list[Hypothesis]] = [[] for _ in batch.sentences]
+        results: list[list[Hypothesis]] = [[] for _ in batch.lengths]
         pending = list(range(len(results)))
         while pending:
             # With a doubled beam, half as many sentences at once need as much memory.
@@ -60,7 +58,7 @@ class GroundhogSearch(BeamSearch):
                 for place, hypotheses in zip(places, self.run(batch.select(places), options)):
                     results[place] = hypotheses
             pending = [place for place in pending if not results[place]]
-            failed = [batch.sentences[place] + 1 for place in pending]
+            failed = len(pending)
             if options.unkpen == math.inf:
                 options, change = replace(options, unkpen=0.0), "unknown words are now allowed"
             elif options.beam < MAX_BEAM_TO_DOUBLE:
@@ -69,5 +67,5 @@ class GroundhogSearch(BeamSearch):
             else:
                 pending, change = [], "the translation is empty"
             if failed:
-                logger.warning("no finished hypothesis, %s: sentences %s of a batch", change, quote(failed))
+                logger.warning(f"{failed} of {len(results)} sentences have no finished hypothesis: {change}")
         return results

@@ -4,7 +4,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate, islice
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -59,20 +59,19 @@ class Step(NamedTuple):
 class Batch:
     """Sentences to search: the model and its state before the first word, one row a sentence.
 
-    ``sentences`` are their positions in the source, and ``lengths`` their words with end-of-sentence.
+    ``lengths`` are the numbers of their words, with end-of-sentence.
     """
 
     model: SearchModel
     state: Any
-    sentences: list[int]
     lengths: list[int]
     device: torch.device
     on_step: OnStep | None
 
     def select(self, places: list[int]) -> "Batch":
         """The sentences at these places of this batch."""
-        sentences, lengths = ([values[place] for place in places] for values in (self.sentences, self.lengths))
-        return replace(self, state=self.model.select(self.state, places), sentences=sentences, lengths=lengths)
+        lengths = [self.lengths[place] for place in places]
+        return replace(self, state=self.model.select(self.state, places), lengths=lengths)
 
 
 class Beam(ABC):
@@ -137,16 +136,12 @@ class BeamSearch:
             on_step: called after each step; an exception that it raises ends the search.
         """
         lengths = words.ne(PAD).sum(dim=1).tolist()
-        results: list[list[Hypothesis]] = [[] for _ in lengths]
         places = [number for number, length in enumerate(lengths) if length > 1]
+        found = iter(())
         if places:
-            sentences = list(range(len(lengths)))
-            batch = Batch(model, model.begin(words, forest), sentences, lengths, words.device, on_step)
-            for place, hypotheses in zip(places, self.search_sentences(batch.select(places))):
-                results[place] = hypotheses
-        return [
-            hypotheses or [_no_words(0.0 if length <= 1 else -math.inf)] for hypotheses, length in zip(results, lengths)
-        ]
+            batch = Batch(model, model.begin(words, forest), lengths, words.device, on_step)
+            found = iter(self.search_sentences(batch.select(places)))
+        return [(next(found) or [_no_words(-math.inf)]) if length > 1 else [_no_words(0.0)] for length in lengths]
 
     def run(self, batch: Batch, options: SearchOptions) -> list[list[Hypothesis]]:
         """Search with a beam for each sentence of the batch: its finished hypotheses, best first."""
@@ -223,35 +218,23 @@ def best_continuations(log_probs: Tensor, totals: Tensor, sizes: Sequence[int], 
 @torch.inference_mode(False)  # the callers may change the tensors
 def read_hypotheses(beams: Sequence[Beam], history: list[Step], unkpen: float) -> list[list[Hypothesis]]:
     """The finished hypotheses of each beam, best first; their log-probabilities are without the penalty ``unkpen``."""
-    ranked = [sorted(beam.finished, key=lambda finished: -finished.score) for beam in beams]
-    flat = [finished for hypotheses in ranked for finished in hypotheses]
-    if not flat:
-        return [[] for _ in beams]
-    steps = torch.tensor([finished.step for finished in flat])
-    # Totals, parents and words (hypotheses, T), from the last word to the first.
-    table = torch.zeros(len(flat), 1 + int(steps.max()), 3, dtype=torch.float64)
-    table[torch.arange(len(flat)), steps] = torch.tensor([finished.last for finished in flat], dtype=torch.float64)
-    for number in reversed(range(table.size(1) - 1)):
-        goes_on = torch.where(steps > number)[0]
-        chosen = torch.from_numpy(np.array(history[number].chosen))
-        table[goes_on, number] = chosen[table[goes_on, number + 1, 1].long()]
-    totals, parents, words = table[..., 0], table[..., 1].long(), table[..., 2].long()
-    gains = totals.diff(dim=1, prepend=totals.new_zeros(len(flat), 1))
-    if unkpen:
-        gains[words.eq(UNK)] += unkpen
-    is_word, lengths = torch.arange(table.size(1)) <= steps.unsqueeze(1), (steps + 1).tolist()
-    weights: Sequence[Tensor | None] = [None] * len(flat)
+    attention, first_rows = None, [0] * len(history)
     if history[0].weights is not None:
-        first = torch.tensor([0, *accumulate(len(step.weights) for step in history[: table.size(1) - 1])])
-        every = torch.cat([step.weights for step in history])
-        weights = every.index_select(0, (parents + first)[is_word].to(every.device)).cpu().split(lengths)
-    hypotheses = (
-        Hypothesis(ids[:length], finished.score, gain, attention)
-        for finished, length, ids, gain, attention in zip(
-            flat, lengths, receive(words), gains[is_word].split(lengths), weights
-        )
-    )
-    return [list(islice(hypotheses, len(finished))) for finished in ranked]
+        attention = torch.cat([step.weights for step in history]).cpu()
+        first_rows = [0, *accumulate(len(step.weights) for step in history)]
+
+    def read(finished: Finished) -> Hypothesis:
+        entries = [finished.last]  # from the last word to the first
+        for step in reversed(history[: finished.step]):
+            entries.append(step.chosen[entries[-1][1]])
+        totals, parents, words = zip(*reversed(entries))
+        gains = torch.tensor([0.0, *totals], dtype=torch.float64).diff()
+        if unkpen:
+            gains[torch.tensor(words) == UNK] += unkpen
+        rows = [first + parent for first, parent in zip(first_rows, parents)]
+        return Hypothesis([*words], finished.score, gains, None if attention is None else attention[rows])
+
+    return [[read(one) for one in sorted(beam.finished, key=lambda one: -one.score)] for beam in beams]
 
 
 def _no_words(score: float) -> Hypothesis:

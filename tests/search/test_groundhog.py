@@ -76,13 +76,13 @@ def test_limits_and_fallbacks(probabilities: list[float], ban: bool, beam: int) 
 def test_fallbacks_and_failures_are_logged(warned: pytest.LogCaptureFixture) -> None:
     model = groundhog_model(constant_model([0, 0.9, 0, 0, 0.1]))
     found = search([model], [[5, EOS], [EOS], [5, 5, 5, EOS]], beam=2, unkpen=math.inf)
-    assert "unknown words are now allowed: sentences [1, 3] of a batch" in warned.text
+    assert "2 of 2 sentences have no finished hypothesis: unknown words are now allowed" in warned.text
     assert all(h.words[:-1] == [3] * (len(h.words) - 1) for hypotheses in found for h in hypotheses)
     model = groundhog_model(constant_model([0, 0.5, 0.3, 0.2, 0]))
     ((only,),) = search([model], [[5, EOS]], beam=300)
     assert (only.words, only.score, only.logprobs.tolist()) == ([EOS], -math.inf, [-math.inf])
     assert "the beam is doubled to 600" in warned.text
-    assert "the translation is empty: sentences [1]" in warned.text
+    assert "1 of 1 sentences have no finished hypothesis: the translation is empty" in warned.text
 
 
 # -- against the original program --
