@@ -13,7 +13,7 @@ from rnnsearch_fairseq.modules.forest import Tree
 from rnnsearch_fairseq.modules.symbols import UNK
 from rnnsearch_fairseq.text.codec import TextCodec
 from rnnsearch_fairseq.text.markup import LETTER
-from rnnsearch_fairseq.text.piece import BEGINNING, TITLE_WORD, Piece
+from rnnsearch_fairseq.text.piece import BEGINNING, NEW_WORD, TITLE_WORD, Piece
 from rnnsearch_fairseq.text.preparation import WORD
 from rnnsearch_fairseq.text.vocabulary import Vocabulary
 
@@ -75,13 +75,14 @@ class PieceReader:
     def read_otherwise(self, source: Source, translation: AlignedPair) -> tuple[str, list[Source]]:
         """The first word that the translation keeps, if any, and other readings of the source.
 
-        If there is such a word, one reading has it with a small letter. If the translation has a fault, one reading has
-        other subwords, and one is the source itself, which a wider beam may translate better. If the likeliest
-        translation has lost names, one reading keeps them.
+        If there is such a word, one reading has it with a small letter. If the translation has a fault that another
+        search may mend, one reading has other subwords, and one is the source itself, for a wider beam. If the
+        likeliest translation has lost names, one reading keeps them.
         """
         if source.piece is None or source.tree is not None:
             return "", []
-        others = [self.read(source.piece, cut=1), source] if translation.faults else []
+        may_be_mended = any(not fault.startswith(NEW_WORD) for fault in translation.faults)
+        others = [self.read(source.piece, cut=1), source] if may_be_mended else []
         if translation.lost_names:
             others.append(self.read(source.piece.with_names(translation.lost_names)))
         if word := self._kept_first_word(source, translation.text):

@@ -44,6 +44,7 @@ ECHOED = re.compile(
 COPIED = re.compile(r"(?<=[a-z] )(\*\*|<(?P<tag>b|em|i|strong|u)>)[a-z]+(?:\1|</(?P=tag)>)")  # a word in emphasis
 STEM = 5  # letters that a word has in common with its translation
 NO_WORD = "has no word where the model wrote "  # a symbol without a span
+NEW_WORD = "may be wrong at a word that the training text lacks: "  # which another search seldom mends
 ENDS = ".!?:;,…"
 # What both sides have alike, and the fault where they have not.
 FEATURES: list[tuple[str, Callable[[str], Any]]] = [
@@ -304,7 +305,7 @@ class Piece:
         if (known := self._reader.words[0]) is not None:
             for word in dict.fromkeys(WORD.findall(self._rest)):
                 if word.islower() and word not in known and not any(their[:STEM] == word[:STEM] for their in theirs):
-                    yield f"may be wrong at a word that the training text lacks: {word}"
+                    yield f"{NEW_WORD}{word}"
         if (known := self._reader.words[1]) is not None:
             own = {word.lower() for word in WORD.findall(self._plain)}
             for word in dict.fromkeys(WORD.findall(text)):

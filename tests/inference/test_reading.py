@@ -30,6 +30,13 @@ def test_a_first_word_that_stays_is_read_with_a_small_letter(model: Translator) 
     assert model.translate(["Closed", "Windows", "Redundant VR"]) == ["Fermé", "Windows", "VR redondante"]
 
 
+def test_a_small_word_that_is_new_to_the_model_is_named_and_the_text_is_searched_once(model: Translator) -> None:
+    text = "log lines that flog has generated"
+    (pair,) = model.translations(text, 1)
+    assert pair.faults == ["may be wrong at a word that the training text lacks: flog"]
+    assert model._piece_reader.read_otherwise(model.read_source(text), pair) == ("", [])
+
+
 def test_a_name_for_which_the_model_writes_a_symbol_is_kept(model: Translator) -> None:
     text = "Install the most recent Werkzeug version."
     assert model.translate(text) == "Installez la version la plus récente de Werkzeug."
