@@ -1,18 +1,15 @@
 """Read XLIFF and TS files; the tags in a text are a part of it."""
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
 from functools import partial
 from html import unescape
-from io import BytesIO
 from typing import Any
 from xml.sax.saxutils import escape, quoteattr
 
 from lxml import etree
 from translate.misc.xml_helpers import clear_content, parse_xml
-from translate.storage.ts2 import tsfile
-from translate.storage.xliff import Xliff1File
-from translate.storage.xliff2 import Xliff2File
 
 from rnnsearch_fairseq.documents.units import BLANKS, SHOWN, WRONG_TAGS, Document, Part, Unit, place_tags
 from rnnsearch_fairseq.errors import InputError, quote
@@ -20,55 +17,46 @@ from rnnsearch_fairseq.text.language import language_code
 
 UNFINISHED = "new", "initial", "needs-"  # how those states of XLIFF begin that ask for a translator
 CODE = {"x", "ph", "bpt", "ept", "it", "bx", "ex", "sc", "ec", "cp", "sm", "em"}  # elements that hold no text
+DECLARATION = re.compile(r"\ufeff?(?:<\?xml[^>]*\?>\s*)?")
+REFERENCES = ("&apos;", "&quot;", "&#xa0;", "&#x2009;", "&#x202f;")  # of Qt
 
 
-class _WithEnds:
-    """A file that keeps its ends of lines."""
+class XmlFile:
+    """An XML file, written with the declaration, the ends of lines and the references that it had."""
 
-    original: bytes
+    def __init__(self, content: bytes) -> None:
+        self.root = parse_xml(content)
+        self.encoding = self.root.getroottree().docinfo.encoding or "utf-8"
+        text = content.decode(self.encoding)
+        self.original = text.replace("\r\n", "\n")
+        self.line_end = "\n" if text == self.original else "\r\n"
 
-    def serialize(self, out: BytesIO) -> None:
-        super().serialize(written := BytesIO())
-        content = written.getvalue()
-        out.write(content.replace(b"\n", b"\r\n") if b"\r\n" in self.original else content)
-
-
-class _Xliff1(_WithEnds, Xliff1File): ...
-
-
-class _Xliff2(_WithEnds, Xliff2File): ...
-
-
-class _QtFile(_WithEnds, tsfile):
-    def serialize(self, out: BytesIO) -> None:
-        """Write the file with empty elements of bytes as Qt does, and with the references that it has."""
-        super().serialize(written := BytesIO())
-        content = written.getvalue().replace(b"></byte>", b"/>")
-        for reference in (b"&apos;", b"&quot;", b"&#xa0;", b"&#x202f;"):
-            sign = unescape(reference.decode()).encode()
-            content = content if reference in self.original else content.replace(reference, sign)
-        out.write(content)
+    def __bytes__(self) -> bytes:
+        if self.root.tag == "TS":  # Qt writes <a></a>, and some signs as references
+            for element in self.root.iter("*"):
+                if not element.text and not len(element) and element.tag not in ("byte", "location"):
+                    element.text = ""
+        xml = etree.tostring(self.root.getroottree(), encoding="unicode")
+        if self.root.tag == "TS":
+            written = str.maketrans({unescape(name): name for name in REFERENCES if name in self.original})
+            xml = re.sub(">[^<]+", lambda text: text[0].translate(written), xml)
+        tail = self.original[len(self.original.rstrip()) :]
+        whole = f"{DECLARATION.match(self.original)[0]}{xml}{tail}"
+        return whole.replace("\n", self.line_end).encode(self.encoding, "xmlcharrefreplace")
 
 
 def read_xml(content: bytes) -> Document:
     """Read an XLIFF or TS file, or raise an error of lxml or translate-toolkit."""
-    root = parse_xml(content)
-    name = etree.QName(root).localname
+    store = XmlFile(content)
+    root, name = store.root, etree.QName(store.root).localname
     if name not in ("TS", "xliff"):
         cure = "give the .po file that translate-toolkit or itstool makes of it"
         raise InputError(f"neither XLIFF nor TS, since its first element is {quote(name)}; {cure}")
     if next(root.iter(etree.Entity), None) is not None:
         raise ValueError("it defines entities")
-    is_second = root.get("version", "").startswith("2")
-    store = (_QtFile if name == "TS" else _Xliff2 if is_second else _Xliff1)(BytesIO(content))
-    store.original = content
-    store.XMLindent = {"max_level": 0, "toplevel": False}  # the blanks between elements stay as they are
-    if store.encoding.lower().startswith("utf-16"):
-        store.encoding = "utf-8"  # translate-toolkit writes a second byte order mark into UTF-16
-    root = store.document.getroot()
     read_units = _ts_units if name == "TS" else _xliff_units
     units = [unit for element in root.iter("message", "{*}trans-unit", "{*}segment") for unit in read_units(element)]
-    # translate-toolkit says English if a file names no language. An XLIFF 1 file may hold files of several languages.
+    # An XLIFF 1 file may hold files of several languages.
     files = [root, *root.iter("{*}file")]
     source, target = (
         ", ".join(dict.fromkeys(language_code(code) for file in files for name in names if (code := file.get(name))))
