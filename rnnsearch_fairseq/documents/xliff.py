@@ -18,7 +18,7 @@ from rnnsearch_fairseq.text.language import language_code
 UNFINISHED = "new", "initial", "needs-"  # how those states of XLIFF begin that ask for a translator
 CODE = {"x", "ph", "bpt", "ept", "it", "bx", "ex", "sc", "ec", "cp", "sm", "em"}  # elements that hold no text
 DECLARATION = re.compile(r"\ufeff?(?:<\?xml[^>]*\?>\s*)?")
-REFERENCES = ("&apos;", "&quot;", "&#xa0;", "&#x2009;", "&#x202f;")  # of Qt
+REFERENCE = re.compile("&(?:apos|quot|#x(?:a0|20(?:0.|2[89f]|5f)));")  # of Qt: quotation marks and blanks
 
 
 class XmlFile:
@@ -38,7 +38,7 @@ class XmlFile:
                     element.text = ""
         xml = etree.tostring(self.root.getroottree(), encoding="unicode")
         if self.root.tag == "TS":
-            written = str.maketrans({unescape(name): name for name in REFERENCES if name in self.original})
+            written = str.maketrans({unescape(name): name for name in REFERENCE.findall(self.original)})
             xml = re.sub(">[^<]+", lambda text: text[0].translate(written), xml)
         tail = self.original[len(self.original.rstrip()) :]
         whole = f"{DECLARATION.match(self.original)[0]}{xml}{tail}"

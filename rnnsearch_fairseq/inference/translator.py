@@ -335,11 +335,8 @@ class Translator:
                 for place in (place for place, is_unknown in enumerate(pair.target_unknown) if is_unknown):
                     word = pair.source[pair.blocks[0][place, :-1].argmax()]
                     pair.target[place] = self.dictionary.get(word, word)
-            pair.score, pair.logprobs, pair.text = best.score, best.logprobs, " ".join(pair.words)
-            if source.piece is not None:
-                text = self.target_codec.decode(pair.words)
-                pair.text = source.piece.restore(text, source.in_capitals, source.has_numbers)
-            if pair.text is not None:  # no number is lost
+            pair.score, pair.logprobs, pair.text = best.score, best.logprobs, self.decode(pair.words, source)
+            if pair.text is not None:
                 yield pair
 
     def align_words(self, pairs: Sequence[tuple[Source, Sequence[str]]]) -> list[AlignedPair]:
@@ -367,6 +364,12 @@ class Translator:
             parts = build_forest([source.tree for source in sources], [0] * len(sources), words.size(1))
             forest = Forest(*(part.to(self.device) if isinstance(part, Tensor) else part for part in parts))
         return words.to(self.device), forest
+
+    def decode(self, words: Sequence[str], source: Source) -> str | None:
+        """The text of the words of a translation of ``source``; None if a number is lost."""
+        if source.piece is None:
+            return " ".join(words)
+        return source.piece.restore(self.target_codec.decode(words), source.in_capitals, source.has_numbers)
 
     def _pair(
         self, source: Source, target: list[str], ids: Sequence[int], attention: Tensor | None, columns: int
