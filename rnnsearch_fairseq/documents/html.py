@@ -3,7 +3,7 @@
 turbohtml reads HTML as browsers do and tells where each tag and each token begins, in time proportional to the page.
 ``html.parser`` and tree-sitter take quadratic time; lxml, html5lib and translate-toolkit's store give no positions.
 
-A text begins behind a tag of a block, and ends before the next tag of a block. Tags inside it, and what is not
+A text stands between two tags of blocks. Tags inside it, and what is not
 translated there, are shown as tags without attributes, since an attribute may hold any sign.
 """
 
@@ -18,7 +18,7 @@ from xml.sax.saxutils import escape
 
 from turbohtml import parse, tokenize, unescape
 
-from rnnsearch_fairseq.documents.units import BLANKS, FRONT_MATTER, SHOWN, Document, Page, Part, Place, Unit
+from rnnsearch_fairseq.documents.units import BLANKS, FRONT_MATTER, SHOWN, TEMPLATE, Document, Page, Part, Place, Unit
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.text.markup import LETTER
 from rnnsearch_fairseq.text.passage import LEFT_CLASS
@@ -56,7 +56,7 @@ NAME = re.compile(r"[a-z][\w.:-]+")
 CODE = re.compile(
     r"(?s:(?P<script><([%?])(?:(?!\2>|<[%?]).){0,50000}\2>"
     r"|\{%-? *(blocktrans(?:late)?|comment|raw|verbatim)\b(?:(?!\{%-? *\3).){0,50000}\{%-? *end\3 *-?%\}))"
-    r"|\{\{[^{}\n]*\}\}|\{%[^%\n]*%\}"
+    rf"|{TEMPLATE}"
 )
 NO_SIGNS = str.maketrans("<>\"'&", "xxxxx")
 

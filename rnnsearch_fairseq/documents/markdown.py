@@ -20,7 +20,7 @@ from typing import Any
 from pyromark import Options, events_with_range
 
 from rnnsearch_fairseq.documents.html import html_units
-from rnnsearch_fairseq.documents.units import FRONT_MATTER, SHOWN, Document, Page, Part, Place, Unit
+from rnnsearch_fairseq.documents.units import FRONT_MATTER, SHOWN, TEMPLATE, Document, Page, Part, Place, Unit
 from rnnsearch_fairseq.text.markup import LETTER
 
 OPTIONS = Options.ENABLE_TABLES | Options.ENABLE_FOOTNOTES | Options.ENABLE_DEFINITION_LIST
@@ -72,8 +72,7 @@ LATER_MATTER = re.compile(rb"---[ \t]*\r?\n(?:(?:[a-zA-Z][\w-]*:|[ \t]+\S)[^\n]*
 KEPT_BLOCK = re.compile(b"|".join(begin for begin, _ in KEPT_BLOCKS))
 MAX_BLOCK = 20_000  # bytes in which a block must end
 CODE_FENCE = re.compile(rb"(?:(?:[-*+]|\d+[.)])[ \t]+)?(`{3,}(?!.*`)|~{3,})")
-TEMPLATE = re.compile(r"\{\{[^{}\n]*\}\}|\{%[^%\n]*%\}")
-BYTES_OF_TEMPLATE = re.compile(TEMPLATE.pattern.encode())
+CODE = re.compile(TEMPLATE.encode())
 CAPTION = re.compile(rb'\b(?:alt|caption|header|title)="([^"]*)"')  # in a shortcode
 NO_SIGNS = bytes.maketrans(b"_*`[]<>", b"xxxxxxx")  # so that the parser sees no emphasis in code of templates
 PREFIX = re.compile(rb"[ \t>]*")
@@ -157,14 +156,14 @@ def _read_lines(
         start = position + len(prefix)
         changed = b" " * len(text)
         is_option = 0 < indent <= len(prefix) or (in_head and OPTION.fullmatch(text))
-        in_head = bool(FENCE.fullmatch(text) or (in_head and is_option))
+        begins_text, ends_text = FENCE.fullmatch(text) is not None, _is_end(text, fences[-1:])
+        in_head = begins_text or (in_head and bool(is_option))
         if start >= block_end and (matter := LATER_MATTER.match(content, start)):
             block_end = matter.end()
         if start >= block_end and not code:
             block_end = _find_block_end(content, start, start + len(text))
             if COMPONENT.fullmatch(content, start, block_end):
                 components.append((start, block_end))
-        begins_text, ends_text = FENCE.fullmatch(text), _is_end(text, fences[-1:])
         if _is_end(text, code):
             code = []
         elif start >= block_end and not (code or begins_text or ends_text) and (fence := CODE_FENCE.match(text)):
@@ -195,7 +194,7 @@ def _read_lines(
             indent = (len(prefix) + 4) * text.startswith((b":::", b"///"))
         if text.startswith(b"{{") and not changed.strip():
             components.append((start, start + len(text)))
-        changed = BYTES_OF_TEMPLATE.sub(lambda template: template[0].translate(NO_SIGNS), changed)
+        changed = CODE.sub(lambda code: code[0].translate(NO_SIGNS), changed)
         lines.append(prefix + changed + line[len(prefix) + len(text) :])
     return lines, titles, components
 
@@ -260,8 +259,7 @@ def _read_blocks(page: Page, lines: list[Line], is_mdx: bool, slugs: Counter[str
         elif name in ("TableHead", "TableRow"):
             column = 0
         if name == "Heading" and (place := titles.pop(start, None)):
-            title = Part(page.content[slice(*place)].decode(), place)
-            yield page.make_unit(place, [title], methodcaller("replace", '"', "'"))
+            yield _quoted_unit(page, place)
         events = []
         (inside.add if kind == "Start" else inside.discard)(name)
     for place in components:
@@ -272,9 +270,13 @@ def _read_blocks(page: Page, lines: list[Line], is_mdx: bool, slugs: Counter[str
 def _shortcode_units(page: Page, place: Place) -> Iterator[Unit]:
     """The units of titles and captions in shortcodes of Hugo; one word in small letters is a name."""
     for found in CAPTION.finditer(page.content, *place):
-        text, where = found[1].decode(), found.span(1)
-        if LETTER.search(text) and not NAME.fullmatch(text):
-            yield page.make_unit(where, [Part(text, where)], methodcaller("replace", '"', "'"))
+        if LETTER.search(text := found[1].decode()) and not NAME.fullmatch(text):
+            yield _quoted_unit(page, found.span(1))
+
+
+def _quoted_unit(page: Page, place: Place) -> Unit:
+    """The unit of a text that stands between quotation marks."""
+    return page.make_unit(place, [Part(page.content[slice(*place)].decode(), place)], methodcaller("replace", '"', "'"))
 
 
 def _words(events: list[Event]) -> Iterator[str]:
@@ -383,7 +385,7 @@ def _is_apart(content: bytes, start: int, end: int) -> bool:
 
 def _find_ids(heading: str, slugs: Counter[str]) -> list[str]:
     """The names by which links lead to a heading: GitHub's (and MyST's), and Python-Markdown's (MkDocs)."""
-    heading = TEMPLATE.sub("", REFERENCE.sub(r"\1", heading)).strip()
+    heading = re.sub(TEMPLATE, "", REFERENCE.sub(r"\1", heading)).strip()
     words = re.sub(r"[^\w\s-]", "", heading).strip().lower()
     latin = re.sub(r"[^\w\s-]", "", unicodedata.normalize("NFKD", heading).encode("ascii", "ignore").decode())
     ids = []

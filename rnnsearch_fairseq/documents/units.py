@@ -18,6 +18,7 @@ FRONT_MATTER = re.compile(
 )
 BLANKS = re.compile("[\t\n\f\r ]+")  # of HTML and XML; XML cannot have the form feed
 SHOWN = re.compile(r"(<[^<>]*>|&[^&;\s]*;|\n)")  # the form of a tag, of a reference and of a hard line break
+TEMPLATE = r"\{\{[^{}\n]*\}\}|\{%[^%\n]*%\}"  # code of templates
 WRONG_TAGS = "its translation lacks or adds tags, or has them in another order"
 Place = tuple[int, int]  # where a part of a page begins and ends, in bytes
 

@@ -28,8 +28,9 @@ class XmlFile:
         self.root = parse_xml(content)
         self.encoding = self.root.getroottree().docinfo.encoding or "utf-8"
         text = content.decode(self.encoding)
-        self.original = text.replace("\r\n", "\n")
-        self.line_end = "\n" if text == self.original else "\r\n"
+        self.line_end = "\r\n" if "\r\n" in text else "\n"
+        self.declaration, self.tail = DECLARATION.match(text)[0], text[len(text.rstrip()) :]
+        self.references = {unescape(name): name for name in REFERENCE.findall(text)}
 
     def __bytes__(self) -> bytes:
         if self.root.tag == "TS":  # Qt writes <a></a>, and some signs as references
@@ -38,11 +39,10 @@ class XmlFile:
                     element.text = ""
         xml = etree.tostring(self.root.getroottree(), encoding="unicode")
         if self.root.tag == "TS":
-            written = str.maketrans({unescape(name): name for name in REFERENCE.findall(self.original)})
+            written = str.maketrans(self.references)
             xml = re.sub(">[^<]+", lambda text: text[0].translate(written), xml)
-        tail = self.original[len(self.original.rstrip()) :]
-        whole = f"{DECLARATION.match(self.original)[0]}{xml}{tail}"
-        return whole.replace("\n", self.line_end).encode(self.encoding, "xmlcharrefreplace")
+        whole = self.declaration + xml.replace("\n", self.line_end) + self.tail
+        return whole.encode(self.encoding, "xmlcharrefreplace")
 
 
 def read_xml(content: bytes) -> Document:

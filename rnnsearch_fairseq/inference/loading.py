@@ -104,8 +104,7 @@ def model_files(path: str | Path) -> list[Path]:
 
 @contextlib.contextmanager
 def _reading(path: Path, most: int | None = None) -> Iterator[None]:
-    """Turn each error of reading a file into one that names the file and the cure, since damaged files raise many kinds
-    of errors.
+    """Name the file and the cure in each error of reading the file. Damaged files raise many kinds of errors.
 
     With ``most``, the file belongs to a folder, which may be a stranger's: it is a regular file of at most ``most``
     bytes.
@@ -143,7 +142,9 @@ def find_checkpoint(path: Path) -> Path:
     near = [folder / name for folder in (path, path / "checkpoints") for name in CHECKPOINTS]
     checkpoint = next(filter(os.path.isfile, [path, *near]), None)
     if checkpoint is None:
-        cure = "give a checkpoint of fairseq-train, or a folder of rnnsearch export"
+        inside = next(path.glob(f"*/{CONFIG}"), None)
+        trained = "a checkpoint of fairseq-train, or a folder of rnnsearch export"
+        cure = f"give {inside.parent if inside else trained}"
         raise InputError(f"{path}: neither a checkpoint nor a folder that holds one, or {CONFIG}; {cure}")
     return checkpoint
 

@@ -56,7 +56,7 @@ def find_lost_names(translation: AlignedPair) -> list[str]:
 
 
 class PieceReader:
-    """Reads text for a model; ``words`` are those of its training text in small letters, None if unknown."""
+    """Reads text for a model. ``words`` are the words of the training text in small letters. None: they are unknown."""
 
     def __init__(self, codec: TextCodec, vocabulary: Vocabulary, words: Collection[str] | None) -> None:
         self._codec, self._vocabulary, self._words = codec, vocabulary, words

@@ -313,7 +313,7 @@ class Translator:
             yield self._choose(source, beam, nbest)
 
     def _join(self, text: Text, several: Sequence[Sequence[AlignedPair]]) -> list[AlignedPair]:
-        """Join the translations of pieces to those of a text; the last one of a piece that has fewer is repeated."""
+        """Join translations of pieces to translations of the text. If a piece has fewer, its last one is repeated."""
         if not several:
             pair = self._copy(text.passage.text, text.passage.text)
             pair.faults = ["is missing for its plural or select"] * text.passage.has_plural

@@ -80,12 +80,13 @@ def resume(load_checkpoint: Callable[..., Any], cfg: Any, trainer: Trainer, **pa
             needs_gpu = trainer.cfg.common.fp16 and not torch.cuda.is_available()
             cure = "leave out --fp16, which needs a GPU" if needs_gpu else "give other options"
             raise InputError(f"training cannot begin ({quote(error)}); {cure}") from error
-        reason = quote(error)
-        if "dataloader mismatch" in reason:
-            reason = "it was trained on other data or with other limits"
-        elif isinstance(error, KeyError):
-            reason = f"it has no {reason}, as with another --lr-scheduler"
-        cure = f"{cure} the data and options that it was trained with, or another --save-dir"
+        was_other = "it was trained on other data or with other limits"
+        reason = was_other if "dataloader mismatch" in str(error) else quote(error)
+        reason = f"it has no {reason}, as with another --lr-scheduler" if isinstance(error, KeyError) else reason
+        # Another criterion, optimizer or scheduler: an older checkpoint does not fit, either.
+        cure = "give" if isinstance(error, (AssertionError, KeyError)) or reason == was_other else cure
+        other = "--reset-optimizer" if "--reset-optimizer" in reason else "another --save-dir"
+        cure = f"{cure} the data and options that it was trained with, or {other}"
         raise InputError(f"{source}: training cannot go on from it ({reason}); {cure}") from error
     resets = cfg.reset_optimizer or cfg.reset_lr_scheduler or cfg.reset_dataloader or cfg.reset_meters
     goes_on = path.is_file() and not resets  # not with --finetune-from-model

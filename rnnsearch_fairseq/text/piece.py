@@ -290,7 +290,7 @@ class Piece:
         if (repeated := REPEATED.search(text)) and not REPEATED.search(self._plain):
             yield f"repeats {repeated[1]}"
         if echoed := ECHOED.search(text):
-            beginnings = [word[:5].lower() for word in WORD.findall(self._plain)]
+            beginnings = [word[:STEM].lower() for word in WORD.findall(self._plain)]
             if len({*beginnings}) == len(beginnings):
                 yield f"repeats {echoed[1]}"
         for copied in COPIED.finditer(self._plain):
@@ -301,14 +301,15 @@ class Piece:
             yield "has no negation"
         if self._to.negation.search(rest) and not self._from.may_negate.search(self._rest):
             yield "adds a negation"
-        theirs = [word.lower() for word in WORD.findall(text)]
+        words = dict.fromkeys(WORD.findall(text))
         if (known := self._reader.words[0]) is not None:
+            stems = {word[:STEM].lower() for word in words}
             for word in dict.fromkeys(WORD.findall(self._rest)):
-                if word.islower() and word not in known and not any(their[:STEM] == word[:STEM] for their in theirs):
+                if word.islower() and word not in known and word[:STEM] not in stems:
                     yield f"{NEW_WORD}{word}"
         if (known := self._reader.words[1]) is not None:
             own = {word.lower() for word in WORD.findall(self._plain)}
-            for word in dict.fromkeys(WORD.findall(text)):
+            for word in words:
                 if word.lower() not in known and own.isdisjoint([word.lower(), f"{word.lower()}s"]):
                     yield f"has a word that the training text lacks: {word}"
 

@@ -258,7 +258,7 @@ REPLACED = "it would replace an input"
 REFUSED = [
     ("nothing.po", r"nothing\.po: no such file"),
     ("text --beam 0", "--beam is 0"),
-    ("text --model .", "neither a checkpoint nor a folder"),
+    ("text --model .", "give bahdanau_gru|give folder|give rnnencdec"),
     ("text --replace-unknown d", "line 1: not a word and its translation"),
     ("text --replace-unknown --model rnnencdec", "the model has no alignment"),
     ("a.rst", r"a\.rst: not plain text; give the \.po file"),

@@ -233,7 +233,8 @@ def test_another_experiment_does_not_go_on_in_silence(
         "--optimizer adam": "Optimizer",
         "--lr-scheduler halve_on_worse": "as with another --lr-scheduler",
     }.items():
-        assert named in train(data, tmp_path, *option.split()).sentence()
+        sentence = train(data, tmp_path, *option.split()).sentence()
+        assert named in sentence and sentence.endswith("or --reset-optimizer") == (named in ("Criterion", "Optimizer"))
     others = split("--seed 9 --lr 0.5 --best-checkpoint-metric ppl --log-interval 2 --max-epoch 3")
     named = "--seed was 1 and is 9, --lr was [1.0] and is [0.5], --best-checkpoint-metric was loss and is ppl\n"
     assert f"training goes on from it with other options: {named}" in train(data, tmp_path, *others).printed
